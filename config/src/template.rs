@@ -80,6 +80,11 @@ pub(crate) const IN_PATHS: &[&str] = &captures!["{path}", "{rest}"];
 /// Placeholders of the target of a redirect.
 pub(crate) const IN_LOCATIONS: &[&str] = &captures!["{host}", "{path}", "{query}", "{rest}"];
 
+/// Placeholders of the target of a redirect for all paths below a prefix, in a file of redirects.
+pub(crate) const IN_REDIRECTS: &[&str] = &["{host}", "{path}", "{query}", "{rest}"];
+/// Placeholders of the target of a redirect for one path.
+pub(crate) const IN_EXACT_REDIRECTS: &[&str] = &["{host}", "{path}", "{query}"];
+
 /// Placeholders of fields in responses.
 pub(crate) const IN_RESPONSES: &[&str] = &captures![
     "{host}",

@@ -7,7 +7,7 @@ use crate::field::{OrWord, Record};
 use crate::schema::{Kind, Reason, Refusal, TIB, choice, count, size};
 use crate::section::Section;
 use crate::source::shown;
-use crate::template;
+use crate::template::{self, IN_LOCATIONS};
 
 const MAX_FILE_NAME: usize = 255;
 const MAX_CANDIDATE: usize = 1024;
@@ -204,7 +204,7 @@ const LOCATION: &str = "a URL or path of 1 to 2048 characters that may stand in 
                         {capture:1} to {capture:9} as placeholders";
 
 /// Status of a redirect of which only the target is given; the default of `status`.
-const REDIRECT: u16 = 308;
+pub(crate) const REDIRECT_STATUS: u16 = 308;
 
 table! {
     /// The route above redirects to another URL.
@@ -235,14 +235,23 @@ impl OrWord for Redirect {
     const KIND: Kind = Kind::WordOrTable { words: LOCATION, table: Self::TABLE, read: location };
 
     fn of_word(location: String) -> Self {
-        Self { status: REDIRECT, location }
+        Self { status: REDIRECT_STATUS, location }
     }
 }
 
 /// Reads a URI reference (RFC 3986 §4.1) with placeholders and without `$`.
 fn location(word: &str) -> Result<String, Refusal> {
+    read_location(word, "location", IN_LOCATIONS)
+}
+
+/// Reads the target of a redirect that `key` names, with these placeholders.
+pub(crate) fn read_location(
+    word: &str,
+    key: &str,
+    known: &[&'static str],
+) -> Result<String, Refusal> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~:/?#[]@!&'()*+,;=%".contains(&b);
-    template::check(word, "location", template::IN_LOCATIONS, plain)?;
+    template::check(word, key, known, plain)?;
     if (1..=MAX_LOCATION).contains(&word.len()) {
         Ok(word.to_owned())
     } else {

@@ -1,12 +1,13 @@
 //! Settings of routes, whatever their handlers are.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
 
 use super::network::networks;
 use super::response_headers::MAX_TABLES;
-use super::{BasicAuth, ErrorPage, HeaderEdits, RateLimit, ResponseHeaders, RouteCompression};
+use super::{BasicAuth, Cors, ErrorPage, HeaderEdits, RateLimit, ResponseHeaders, RouteCompression};
 use crate::error::Error;
 use crate::field::{Field, Record, tables_as_parts};
 use crate::print;
@@ -48,6 +49,26 @@ table! {
             kind: table_or_off(BasicAuth::TABLE),
             unset: "no password",
             examples: ["{ users_file = \"users.htpasswd\" }"],
+            reload: Live
+        },
+        /// Origins whose scripts may use the route from browsers: the table `[route.cors]` below.
+        cors: Inheritable<Cors> {
+            kind: table_or_off(Cors::TABLE),
+            unset: "the handler alone decides",
+            examples: ["{ origins = \"https://app.example.com\" }"],
+            reload: Live
+        },
+        /// File with redirects, which come before the handler and before a password; a path that it does not have goes to the handler.
+        /// A line of CSV has a path, a target and perhaps a status: /old,/new,301. Lines that begin with # and a first line that begins
+        /// with "from" are skipped. In a file whose name ends in .toml the same is "/old" = "/new", or "/old" = { to = "/new", status = 301 }. A path is
+        /// exact; /old/* stands for all below /old/, and the longest such prefix counts. Targets and statuses are those of
+        /// [route.redirect], with {host}, {path}, {query} and, for a prefix, {rest}; the query is dropped unless the target has {query}. Status
+        /// 410 without a target says that a page is gone. A file has up to 100000 redirects and 16 MiB. It is read at start and at each
+        /// reload, and its size does not slow requests down.
+        redirects: Option<PathBuf> {
+            kind: Kind::Path,
+            unset: "no redirects",
+            examples: ["\"redirects.csv\""],
             reload: Live
         },
         /// Changes to the request's header: the table `[route.request_headers]` below.
@@ -181,6 +202,8 @@ impl RouteSettings {
             deny: all(&self.deny, &site.deny),
             rate_limit: self.rate_limit.or(&site.rate_limit),
             basic_auth: self.basic_auth.or(&site.basic_auth),
+            cors: self.cors.or(&site.cors),
+            redirects: self.redirects.clone().or_else(|| site.redirects.clone()),
             request_headers: self.request_headers.after(&site.request_headers),
             response_headers: [&site.response_headers[..], &self.response_headers].concat(),
             error_pages: error_pages(&self.error_pages, &site.error_pages),

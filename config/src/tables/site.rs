@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::host_pattern::HOSTS;
 use super::{
-    BasicAuth, Compress, HeaderEdits, HostPattern, Inheritable, RateLimit, ResponseHeaders, Route,
+    BasicAuth, Compress, Cors, HeaderEdits, HostPattern, Inheritable, RateLimit, ResponseHeaders, Route,
     RouteSettings,
 };
 use crate::error::Error;
@@ -17,7 +17,7 @@ use crate::template::Template;
 table! {
     /// Site: hosts and settings that several routes have in common. A route belongs to it by `site = "shop"`, wherever it
     /// stands in the file, and takes from it what it does not say itself: `host`, and each of the settings below. A
-    /// setting of the route replaces the site's, and "off" turns off `rate_limit` and `basic_auth`; an empty list cannot
+    /// setting of the route replaces the site's, and "off" turns off `rate_limit`, `basic_auth` and `cors`; an empty list cannot
     /// be written, so allow = "all" admits everybody where the site does not. Three settings are combined: `deny` of both
     /// holds; the site's changes to fields are made first, then those of the route, which may remove or replace what the
     /// site has set; and the route's error pages stand for their statuses, those of the site for all others. A rate limit of the site
@@ -52,6 +52,7 @@ impl SharedSettings {
             "response_headers" => ResponseHeaders::OF_SITES,
             "rate_limit" => RateLimit::OF_SITES,
             "basic_auth" => BasicAuth::OF_SITES,
+            "cors" => Cors::OF_SITES,
             _ => return None,
         })
     }
@@ -108,6 +109,7 @@ impl Part for SharedSettings {
                 "response_headers" => Field::print_tables(&self.0.response_headers, &key, out),
                 "rate_limit" => Field::print_tables(&self.0.rate_limit, &key, out),
                 "basic_auth" => Field::print_tables(&self.0.basic_auth, &key, out),
+                "cors" => Field::print_tables(&self.0.cors, &key, out),
                 _ => {}
             }
         }
@@ -199,6 +201,8 @@ fn inherited_keys(route: &Route, site: &SiteDefaults) -> Vec<&'static str> {
             "basic_auth",
             own.basic_auth == Inheritable::Unset && site_has.basic_auth.given().is_some(),
         ),
+        ("cors", own.cors == Inheritable::Unset && site_has.cors.given().is_some()),
+        ("redirects", own.redirects.is_none() && site_has.redirects.is_some()),
         ("request_headers", site_has.request_headers != none.request_headers),
         ("response_headers", site_has.response_headers != none.response_headers),
         ("error_pages", !site_has.error_pages.is_empty()),

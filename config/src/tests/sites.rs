@@ -18,6 +18,8 @@ allow = "10.0.0.0/8"
 deny = "10.9.0.0/16"
 rate_limit = { rate = "10/s" }
 basic_auth = { users_file = "users" }
+cors = { origins = "*" }
+redirects = "r.csv"
 error_pages = { 404 = "404.html", 5xx = "sorry.html" }
 compress = true
 max_request_body = "1MiB"

@@ -189,13 +189,18 @@ impl Gate<'_> {
             return self.discard(arrival, None, ambiguous_path());
         }
         let site = self.site;
-        let route = match site.find(head) {
+        let preflight = site.find_preflight(head);
+        let route = match preflight.map_or_else(|| site.find(head), Ok) {
             Ok(route) => route,
             Err(reply) => return self.discard(arrival, None, reply),
         };
         if let Err(mut refusal) = self.check_access(arrival, route.access()) {
             refusal.reply = route.refuse(refusal.reply, head);
             return Decision::Refuse(refusal);
+        }
+        let early = preflight.and_then(|route| route.respond_to_preflight(head));
+        if let Some(reply) = early.or_else(|| route.redirect(head)) {
+            return self.discard(arrival, Some(route), reply);
         }
         if let Some(auth) = route.access().basic_auth() {
             return self.authenticate(arrival, route, auth);

@@ -6,6 +6,7 @@
 mod access;
 mod action;
 mod compiled;
+mod cors;
 mod edits;
 mod error;
 mod explain;
@@ -16,6 +17,7 @@ mod matching;
 pub mod properties;
 mod rank;
 mod rate_limits;
+mod redirects;
 mod response_edits;
 mod rewrite;
 mod table;
@@ -35,6 +37,7 @@ pub use self::explain::{Explanation, RouteVerdict, explain};
 pub use self::local::ambiguous_path;
 use self::local::{allowing, not_found};
 pub use self::rank::RankingRule;
+use self::redirects::RedirectFiles;
 use self::rate_limits::{RateLimitCompiler, SiteRateLimits};
 pub use self::response_edits::FilledEdits;
 use self::table::{Found, Table};
@@ -51,6 +54,8 @@ pub struct Site {
     identification: Arc<Identification>,
     /// A field that a route sets has the ID of the request.
     names_ids: bool,
+    /// A route responds to preflights.
+    has_cors: bool,
     pools: SitePools,
     folders: SiteFolders,
     file_store: FileStore,
@@ -112,7 +117,7 @@ impl Site {
         identification: Identification,
     ) -> Result<Site, SiteError> {
         let mut table = Table::default();
-        let mut names_ids = false;
+        let (mut names_ids, mut has_cors) = (false, false);
         let none: (SitePools, SiteFolders, SiteRateLimits) = Default::default();
         let (pools, folders, rate_limits) = before.map_or((&none.0, &none.1, &none.2), |site| {
             (&site.pools, &site.folders, &site.rate_limits)
@@ -122,12 +127,14 @@ impl Site {
             request_id: identification.field(),
             pools: PoolCompiler::new(pools),
             folders: FolderCompiler::new(folders),
+            redirects: RedirectFiles::default(),
         };
         let mut rate_limits = RateLimitCompiler::new(rate_limits);
         for (place, route) in routes.iter().enumerate() {
             let access = Arc::new(Access::compile(route, &mut rate_limits)?);
             for compiled in Route::compile(place, route, &access, &mut compiler)? {
                 names_ids |= compiled.names_id();
+                has_cors |= compiled.has_cors();
                 table.add(route.hosts(), &compiled);
             }
         }
@@ -138,6 +145,7 @@ impl Site {
             limits: limits.clone(),
             identification: Arc::new(identification),
             names_ids,
+            has_cors,
             pools,
             folders,
             file_store: FileStore::after(before.map(|site| &site.file_store), limits),
@@ -224,6 +232,30 @@ impl Site {
                 Err(allowing(405, &methods.join(", "), "405 method not allowed\n"))
             }
             Found::Nothing => Err(not_found()),
+        }
+    }
+
+    /// Returns the route that responds to a preflight: the one that the request itself would have. A route that is for OPTIONS and has
+    /// no `cors` takes preflights as any other request. `None` if the request is none, or its route has no `cors`.
+    pub fn find_preflight(&self, head: &RequestHead) -> Option<&Arc<Route>> {
+        if !self.has_cors {
+            return None;
+        }
+        let method = cors::method_of_preflight(head)?;
+        if let Found::Route(own) = self.table.find(head)
+            && own.names_methods()
+        {
+            return Some(own).filter(|own| own.has_cors());
+        }
+        match self.table.find_for(head, &head.path, method) {
+            Found::Route(route)
+                if route.has_cors()
+                    && route.takes_path(&head.path)
+                    && !self.evades_restriction(head, route) =>
+            {
+                Some(route)
+            }
+            _ => None,
         }
     }
 

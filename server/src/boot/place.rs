@@ -97,6 +97,16 @@ fn of_route(error: &SiteError, config: &Config) -> Option<Vec<Step>> {
             }
             (index, &["error_pages"])
         }
+        SiteError::Redirects { route, file, .. } => {
+            let has_it = |one: &Route| {
+                one.label() == *route && one.settings().redirects.as_ref() == Some(file)
+            };
+            let index = routes.iter().position(has_it)?;
+            if routes[index].own.redirects.is_none() {
+                return of_site(&routes[index], &["redirects"], config);
+            }
+            (index, &["redirects"])
+        }
         SiteError::Users { route, file, .. } => {
             let has_it = |one: &Route| {
                 let auth = one.settings().basic_auth.given();

@@ -14,6 +14,7 @@ use super::edits::Edits;
 use super::error::SiteError;
 use super::local::LocalHandler;
 use super::matching::{Conditions, PathMatch};
+use super::redirects::{RedirectFiles, Redirects};
 use super::response_edits::{FilledEdits, ResponseEdits};
 use super::rewrite::Rewrite;
 use super::values::Values;
@@ -45,6 +46,8 @@ pub struct Route {
     rewrite: Option<Rewrite>,
     request_headers: Edits,
     response_headers: ResponseEdits,
+    /// Redirects that come before the handler.
+    redirects: Option<Arc<Redirects>>,
     error_pages: Arc<ErrorPages>,
     access: Arc<Access>,
     compression: Option<Arc<Compress>>,
@@ -63,6 +66,7 @@ pub(super) struct SiteCompiler<'a> {
     pub(super) request_id: Option<&'a HeaderName>,
     pub(super) pools: PoolCompiler<'a>,
     pub(super) folders: FolderCompiler<'a>,
+    pub(super) redirects: RedirectFiles,
 }
 
 impl Route {
@@ -78,7 +82,7 @@ impl Route {
         site: &mut SiteCompiler<'_>,
     ) -> Result<Vec<Arc<Route>>, SiteError> {
         let refuse = |field| refused_field(route, field);
-        let SiteCompiler { limits, request_id, pools, folders } = site;
+        let SiteCompiler { limits, request_id, pools, folders, redirects } = site;
         let action = RouteAction::compile(route, &route.handler, pools, folders)?;
         let fallback = { route.fallback.0.as_ref() }
             .map(|handler| RouteAction::compile(route, handler, pools, folders))
@@ -86,6 +90,12 @@ impl Route {
         let conditions = Conditions::compile(route).map_err(refuse)?;
         let error_pages = Arc::new(error_pages(route)?);
         let settings = route.settings();
+        let redirects = { settings.redirects.as_ref() }
+            .map(|file| {
+                let refuse = |cause| SiteError::Redirects { route: route.label(), file: file.clone(), cause };
+                redirects.read(file).map_err(refuse)
+            })
+            .transpose()?;
         let rewrite = route.handlers().find_map(|handler| match handler {
             Handler::Proxy(proxy) => proxy.rewrite.as_deref(),
             _ => None,
@@ -103,6 +113,7 @@ impl Route {
                 request_headers: Edits::new(&settings.request_headers, *request_id)
                     .map_err(refuse)?,
                 response_headers: ResponseEdits::new(route, *request_id).map_err(refuse)?,
+                redirects: redirects.clone(),
                 error_pages: Arc::clone(&error_pages),
                 access: Arc::clone(access),
                 compression: compression_of(route).cloned(),
@@ -119,6 +130,31 @@ impl Route {
     /// Returns the name of the route in spans: its path in the configuration.
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// Returns whether scripts of other origins may use the route.
+    pub(super) fn has_cors(&self) -> bool {
+        self.response_headers.cors().is_some()
+    }
+
+    /// Returns whether the route is for certain methods only.
+    pub(super) fn names_methods(&self) -> bool {
+        !self.conditions.methods.is_empty()
+    }
+
+    /// Returns the response to a preflight for which [`Site::find_preflight`](super::Site::find_preflight) found the route.
+    pub fn respond_to_preflight(&self, head: &RequestHead) -> Option<Reply> {
+        let mut reply = self.response_headers.cors()?.preflight(head);
+        self.edit_reply(&mut reply, head);
+        Some(reply)
+    }
+
+    /// Returns the response to a request whose path `redirects` has, with the route's changes.
+    pub fn redirect(&self, head: &RequestHead) -> Option<Reply> {
+        let mut reply = self.redirects.as_ref()?.respond(head)?;
+        self.error_pages.apply_for(&mut reply, &head.headers);
+        self.edit_reply(&mut reply, head);
+        Some(reply)
     }
 
     /// Returns whether a field that the route sets has the ID of the request.
@@ -190,7 +226,7 @@ impl Route {
 
     /// Returns the configured changes to the response to a request, if they depend on the request.
     pub fn fill_response(&self, head: &RequestHead) -> Option<FilledEdits> {
-        self.response_headers.fill(&self.values(head))
+        self.response_headers.fill(head, &self.values(head))
     }
 
     /// Changes the fields of a final response with a status as configured. `filled` is what [`Route::fill_response`] returned for

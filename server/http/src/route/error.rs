@@ -63,6 +63,16 @@ pub enum SiteError {
         /// Error of the operating system.
         cause: std::io::Error,
     },
+    /// The file of a route's redirects cannot be read or used.
+    #[error("route {route}: {cause}; correct `redirects`, or the file")]
+    Redirects {
+        /// The route's paths.
+        route: String,
+        /// File that was to be read.
+        file: PathBuf,
+        /// Description of the problem, with its place in the file.
+        cause: String,
+    },
     /// The file of a route's users cannot be read or used.
     #[error("route {route}: cannot use {}: {cause}; correct `users_file` in [route.basic_auth], or the file", file.display())]
     Users {

@@ -124,6 +124,9 @@ fn response(site: &Site, head: &RequestHead, client: Option<IpAddr>) -> String {
     let Ok(route) = site.find(head) else {
         return handler;
     };
+    if let Some(reply) = route.redirect(head) {
+        handler = format!("{} by `redirects`", status(&reply));
+    }
     let access = route.access();
     if access.basic_auth().is_some() {
         handler.push_str(", for a valid password");

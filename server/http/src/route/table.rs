@@ -93,6 +93,11 @@ impl Table {
 
     /// Finds the route that a request would have with this path.
     pub(super) fn find_by_path(&self, head: &RequestHead, path: &str) -> Found<'_> {
+        self.find_for(head, path, head.method_of_route())
+    }
+
+    /// Finds the route that a request would have with this path and method.
+    pub(super) fn find_for(&self, head: &RequestHead, path: &str, method: &str) -> Found<'_> {
         let host = host(&head.authority);
         let lower = lower_case(host);
         let host = lower.as_deref().unwrap_or(host);
@@ -103,7 +108,7 @@ impl Table {
             if !(conditions.fields_match(head) && conditions.query_matches(head.query.as_deref())) {
                 continue;
             }
-            if conditions.method_matches(head.method_of_route()) {
+            if conditions.method_matches(method) {
                 return Found::Route(route);
             }
             for other in &conditions.methods {
