@@ -10,10 +10,12 @@
 #[macro_use]
 mod declare;
 mod congestion;
+mod environment;
 mod error;
 mod expectation;
 mod field;
 mod header_fields;
+mod included;
 mod json_schema;
 mod load;
 mod locate;
@@ -39,7 +41,7 @@ pub use congestion::CongestionControl;
 pub use error::{Error, Others, Position};
 pub use json_schema::json_schema;
 pub use load::check_regular;
-pub use locate::{Step, locate};
+pub use locate::{Place, Step, locate};
 pub use manual::manual;
 pub use redirects::{MAX_REDIRECTS, RedirectEntry, read_redirects};
 pub use sluicegate_dataplane::{Backend, DriverOptions, SocketOptions};

@@ -6,13 +6,12 @@ use std::path::{Path, absolute};
 
 use sluicegate_cc::Registry;
 
-use crate::error::{Error, Position};
+use crate::environment;
+use crate::error::Error;
 use crate::field::Record;
+use crate::included::{self, MAX_TEXT, ReadFile, Text};
 use crate::parse::parse;
 use crate::tables::{BalancerConfig, Config};
-
-/// Largest file that is read, bytes.
-const MAX_FILE: u64 = 16 << 20;
 
 /// Configuration of a server without a file: one group, one listener on port 4433 of this host with a self-signed
 /// certificate, a welcome page and a generator of bytes.
@@ -41,16 +40,16 @@ body = '''
 );
 
 impl Config {
-    /// Reads a configuration from `text`. `file_name` stands in errors, and relative paths start at its folder.
+    /// Reads a configuration from `text`. `file_name` stands in errors, and relative paths start at its folder. Files that the text
+    /// includes are not read.
     ///
     /// # Errors
     /// Returns a mistake with its place, and with it all keys that are unknown or missing.
     pub fn from_toml(file_name: &str, text: &str, registry: &Registry) -> Result<Self, Error> {
-        let folder = Path::new(file_name).parent().unwrap_or(Path::new(""));
-        parse(file_name, text, folder, registry)
+        parse_text(file_name, text, registry)
     }
 
-    /// Reads a configuration from a file of up to 16 MiB. Paths in it become absolute if the current folder is known.
+    /// Reads a configuration from a file, and those that it includes, of up to 16 MiB together. Paths in it become absolute if the current folder is known.
     ///
     /// # Errors
     /// As [`Config::from_toml`]; also if the file cannot be read or is not UTF-8.
@@ -83,8 +82,7 @@ impl BalancerConfig {
     /// # Errors
     /// Returns a mistake with its place, and with it all keys that are unknown or missing.
     pub fn from_toml(file_name: &str, text: &str) -> Result<Self, Error> {
-        let folder = Path::new(file_name).parent().unwrap_or(Path::new(""));
-        parse(file_name, text, folder, &Registry::builtin())
+        parse_text(file_name, text, &Registry::builtin())
     }
 
     /// Reads the configuration of a balancer from a file.
@@ -104,40 +102,28 @@ impl BalancerConfig {
     }
 }
 
-/// Reads a file whose top level is `R`.
-fn load_by<R: Record>(
-    read: fn(&Path) -> io::Result<Vec<u8>>,
-    path: &Path,
-    registry: &Registry,
-) -> Result<R, Error> {
-    let name = path.display().to_string();
-    let refused = |found: String, position| Error {
-        file: name.as_str().into(),
-        position,
-        found,
-        expected: "a configuration in TOML".to_owned(),
-        nearest: None,
-        others: None,
-    };
-    let bytes = read(path).map_err(|e| refused(format!("cannot be read: {e}"), None))?;
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let valid = error.utf8_error().valid_up_to();
-        let text = String::from_utf8_lossy(&error.as_bytes()[..valid]);
-        let byte = error.as_bytes().get(valid).copied().unwrap_or_default();
-        let position = Some(Position::of(&text, valid));
-        refused(format!("byte 0x{byte:02x} is not UTF-8"), position)
-    })?;
+/// Reads a file whose top level is `R`, and those that it includes.
+fn load_by<R: Record>(read: ReadFile, path: &Path, registry: &Registry) -> Result<R, Error> {
     let place = absolute(path).unwrap_or_else(|_| path.to_owned());
-    parse(&name, &text, place.parent().unwrap_or(Path::new("")), registry)
+    let folder = place.parent().unwrap_or(Path::new(""));
+    let text = included::read(path, folder, R::TABLE, read, &environment::of_process)?;
+    parse(&text, folder, registry, &environment::of_process)
+}
+
+/// Reads a configuration that is in no file. It includes none.
+fn parse_text<R: Record>(file: &str, text: &str, registry: &Registry) -> Result<R, Error> {
+    let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+    let text = Text { file: file.to_owned(), text: text.to_owned(), included: Vec::new() };
+    parse(&text, folder, registry, &environment::of_process)
 }
 
 /// Reads a file that was read before.
 ///
 /// # Errors
 /// Errors of the system; the path leads to a pipe or a device by now, which may have nothing more or keep its reader waiting.
-pub(crate) fn read_again(path: &Path) -> io::Result<Vec<u8>> {
+pub(crate) fn read_again(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     check_regular(&fs::metadata(path)?)?;
-    read(path)
+    read(path, most)
 }
 
 /// Checks that a file may be read on a thread that must not wait.
@@ -152,15 +138,17 @@ pub fn check_regular(metadata: &fs::Metadata) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
-/// Reads a file of up to 16 MiB.
+/// Reads a file of at most `most` bytes, which is what is left of 16 MiB.
 ///
 /// # Errors
 /// Errors of the system; the file is larger.
-fn read(path: &Path) -> io::Result<Vec<u8>> {
+fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
-    if u64::try_from(bytes.len()).is_ok_and(|len| len > MAX_FILE) {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "larger than 16 MiB"));
+    File::open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if u64::try_from(bytes.len()).is_ok_and(|len| len > most) {
+        let found = if most == MAX_TEXT { "" } else { ", with the files before it" };
+        let text = format!("larger than 16 MiB{found}");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
     }
     Ok(bytes)
 }

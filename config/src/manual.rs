@@ -29,7 +29,11 @@ says so.
 
 Durations are numbers with units in a string: ns, us, ms, s, m, h, d, as in \"250ms\" or \"1m30s\". \
 Sizes are a number of bytes or a string with a unit: B, KiB, MiB, GiB, TiB (powers of 1024) or KB, \
-MB, GB, TB (powers of 1000). Bounds are inclusive. Relative paths start at the folder of this file.";
+MB, GB, TB (powers of 1000). Bounds are inclusive. Relative paths start at the folder of this file.
+
+In any string {env.NAME} stands for a variable of the server's environment, and {env.NAME:-x} for x where the variable is unset or \
+empty. A variable that is not set and has no default is a mistake, with its line; {{env. is no variable. An upgrade and a reload keep \
+the environment of the start.";
 
 /// Returns the manual: a complete file that explains every key of this build, with the algorithms of `registry`.
 ///
@@ -39,6 +43,9 @@ pub fn manual(registry: &Registry) -> String {
     for (i, paragraph) in PREFACE.split("\n\n").enumerate() {
         out += if i > 0 { "#\n" } else { "" };
         prose(&mut out, "# ", paragraph);
+    }
+    for key in Config::TABLE.keys().filter(|key| key.kind.table().is_none()) {
+        describe(&mut out, &key, false, true);
     }
     let mut handlers = 0;
     for (table, holder) in Config::TABLE.inner() {

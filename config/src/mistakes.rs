@@ -148,6 +148,7 @@ mod tests {
             let source = Source {
                 file: "file",
                 text: &text,
+                included: &[],
                 folder: Path::new(""),
                 registry: &Registry::builtin(),
                 top: Config::TABLE,

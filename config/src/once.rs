@@ -30,8 +30,11 @@ impl<'a, T: Hash + Eq> Once<'a, T> {
         match self.seen.insert(value, at) {
             None => Ok(()),
             Some(first) => {
-                let line = Position::of(self.source.text, first).line;
-                let found = format!("{} again, first on line {line}", found());
+                let (file, Position { line, .. }) = self.source.place(first);
+                let is_same = self.source.place(at).0 == file;
+                let place =
+                    if is_same { format!("on line {line}") } else { format!("in {file}:{line}") };
+                let found = format!("{} again, first {place}", found());
                 Err(self.source.error(at, found, self.expected))
             }
         }

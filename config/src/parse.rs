@@ -5,21 +5,25 @@ use std::path::Path;
 use sluicegate_cc::Registry;
 use toml::de::DeTable;
 
+use crate::environment::{self, Environment};
 use crate::error::Error;
 use crate::field::Record;
+use crate::included::Text;
 use crate::mistakes;
 use crate::section::Section;
 use crate::source::Source;
 
-/// Reads `text` as a file whose top level is `R`; relative paths start at `folder`, and errors name the file `file`.
+/// Reads `text` as a file whose top level is `R`; relative paths start at `folder`.
 pub(crate) fn parse<R: Record>(
-    file: &str,
-    text: &str,
+    text: &Text,
     folder: &Path,
     registry: &Registry,
+    environment: Environment<'_>,
 ) -> Result<R, Error> {
-    let source = Source { file, text, folder, registry, top: R::TABLE };
-    let document = DeTable::parse(text).map_err(|error| syntax(&source, &error))?;
+    let Text { file, text, included } = text;
+    let source = Source { file, text, included, folder, registry, top: R::TABLE };
+    let mut document = DeTable::parse(text).map_err(|error| syntax(&source, &error))?;
+    environment::fill(document.get_mut(), &source, environment)?;
     let entries = document.get_ref();
     let top = Section::of_entries(&source, *R::TABLE, 0, entries);
     let read = top.and_then(|top| R::read(&top));
@@ -27,7 +31,7 @@ pub(crate) fn parse<R: Record>(
 }
 
 /// Returns what the TOML parser reports, in one line.
-fn syntax(source: &Source<'_>, error: &toml::de::Error) -> Error {
+pub(crate) fn syntax(source: &Source<'_>, error: &toml::de::Error) -> Error {
     let at = error.span().map_or(0, |span| span.start);
     let message: Vec<&str> = error.message().lines().map(str::trim).collect();
     let message = message.join(", ");

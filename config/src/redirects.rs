@@ -51,7 +51,11 @@ pub fn read_redirects(file: &Path, text: &str) -> Result<Vec<RedirectEntry>, Err
     let mut reader = Reader { file, seen: HashMap::new(), entries: Vec::new() };
     let is_toml = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml"));
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if is_toml { reader.toml(text)? } else { reader.csv(text)? }
+    if is_toml {
+        reader.toml(text)?
+    } else {
+        reader.csv(text)?
+    }
     Ok(reader.entries)
 }
 
@@ -102,9 +106,8 @@ impl Reader<'_> {
                 }
             };
             let status = status.map(|word| word.parse().ok().ok_or(word)).transpose();
-            let status = status.map_err(|word| {
-                self.error(at, format!("status \"{}\"", shown(word)), STATUSES)
-            })?;
+            let status = status
+                .map_err(|word| self.error(at, format!("status \"{}\"", shown(word)), STATUSES))?;
             self.add(at, from, to, status)?;
         }
     }
@@ -130,7 +133,8 @@ impl Reader<'_> {
                 DeValue::String(to) => (to.as_ref(), None),
                 DeValue::Table(entry) => {
                     let mut keys = entry.keys().map(Spanned::get_ref);
-                    if let Some(other) = keys.find(|key| !["to", "status"].contains(&key.as_ref())) {
+                    if let Some(other) = keys.find(|key| !["to", "status"].contains(&key.as_ref()))
+                    {
                         let found = format!("unknown key `{}`", shown(other));
                         return Err(self.error(at, found, ENTRY));
                     }
@@ -207,10 +211,9 @@ impl Reader<'_> {
         }
         let known = if is_prefix { template::IN_REDIRECTS } else { template::IN_EXACT_REDIRECTS };
         read_location(to, "to", known).map_err(|refusal| match refusal.0 {
-            Some(reason) => Error {
-                nearest: reason.nearest,
-                ..self.error(at, reason.found, &reason.expected)
-            },
+            Some(reason) => {
+                Error { nearest: reason.nearest, ..self.error(at, reason.found, &reason.expected) }
+            }
             None => self.error(at, found(), TARGET),
         })
     }
@@ -239,14 +242,15 @@ fn leads_back(path: &str, is_prefix: bool, to: &str) -> bool {
                 });
             if is_prefix { target.starts_with(path) } else { is_whole && target == path }
         }
-        Some(template::Part::Value(value)) => *value == Placeholder::Path && template.parts().len() == 1,
+        Some(template::Part::Value(value)) => {
+            *value == Placeholder::Path && template.parts().len() == 1
+        }
         None => false,
     }
 }
 
 const ROW: &str = "a path, a target and perhaps a status, as in /old,/new,301";
-const ENTRY: &str =
-    "a path and its target, as in \"/old\" = \"/new\" or \"/old\" = { to = \"/new\", status = 301 }";
+const ENTRY: &str = "a path and its target, as in \"/old\" = \"/new\" or \"/old\" = { to = \"/new\", status = 301 }";
 const STATUSES: &str = "one of: 301, 302, 303, 307, 308; or 410 without a target";
 const FROM: &str = "a path such as /old, or one with all below it such as /old/*, of up to 2048 characters, without a query";
 const TARGET: &str = "a URL or path of 1 to 2048 characters that may stand in one, with {host}, {path}, {query} and, for a prefix, \

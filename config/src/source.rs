@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Error, Position, nearest};
+use crate::included::Included;
 use crate::schema::{Key, Table};
 
 /// The file, its text, and what its values are checked against.
@@ -14,6 +15,8 @@ pub(crate) struct Source<'a> {
     /// Name of the file, for errors.
     pub(crate) file: &'a str,
     pub(crate) text: &'a str,
+    /// Where the files begin that it includes.
+    pub(crate) included: &'a [Included],
     /// Folder where relative paths start.
     pub(crate) folder: &'a Path,
     pub(crate) registry: &'a Registry,
@@ -22,6 +25,18 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
+    /// Returns the file and the place in it of byte `offset`.
+    pub(crate) fn place(&self, offset: usize) -> (&str, Position) {
+        let count = self.included.partition_point(|file| file.start <= offset);
+        let end = self.included.get(count).map_or(self.text.len(), |next| next.start);
+        let (file, start) = match count.checked_sub(1).and_then(|last| self.included.get(last)) {
+            Some(file) => (file.file.as_str(), file.start),
+            None => (self.file, 0),
+        };
+        let text = self.text.get(start..end).unwrap_or_default();
+        (file, Position::of(text, offset - start))
+    }
+
     /// Returns an error at byte `offset`.
     pub(crate) fn error(
         &self,
@@ -29,9 +44,10 @@ impl Source<'_> {
         found: impl Into<String>,
         expected: impl Into<String>,
     ) -> Error {
+        let (file, position) = self.place(offset);
         Error {
-            file: self.file.into(),
-            position: Some(Position::of(self.text, offset)),
+            file: file.into(),
+            position: Some(position),
             found: found.into(),
             expected: expected.into(),
             nearest: None,

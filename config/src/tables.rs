@@ -55,8 +55,8 @@ pub use error_pages::{ErrorPage, ErrorStatuses};
 pub use fastcgi::FastCgi;
 pub use foreign_variables::ForeignVariable;
 pub use group::{Cores, Group, Scheduler};
-pub(crate) use handler::{REDIRECT_STATUS, read_location};
 pub use handler::*;
+pub(crate) use handler::{REDIRECT_STATUS, read_location};
 pub use hash_by::HashBy;
 pub use headers::HeaderEdits;
 pub use health_check::HealthCheck;
@@ -71,7 +71,7 @@ pub use observe::{
 };
 pub use pool::{Balance, Pool, PoolChoice, PoolSettings};
 pub use pool_upstream::{PoolUpstream, Upstreams};
-pub use proxy::{HostHeader, Proxy, Via};
+pub use proxy::{HostHeader, Proxy, RewriteLocation, Via};
 pub use proxy_protocol::ProxyProtocolVersion;
 pub use quic::Quic;
 pub use rate_limit::{Rate, RateLimit};

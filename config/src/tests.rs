@@ -1,6 +1,7 @@
 //! Properties of every key of the schema.
 
 mod careful_resume;
+mod include;
 mod json_schema;
 mod manual;
 mod reload;

@@ -248,9 +248,14 @@ mod tests {
         ] {
             assert_eq!(origin(word).unwrap().to_string(), expected, "{word}");
         }
-        for word in ["", "null", "https://", "://a", "https://*", "https://a*.b", "1://a", "https://a:x"] {
+        for word in
+            ["", "null", "https://", "://a", "https://*", "https://a*.b", "1://a", "https://a:x"]
+        {
             let refused = origin(word).unwrap_err();
-            assert!(refused.0.is_none_or(|reason| word == "null" && reason.nearest.is_some()), "{word}");
+            assert!(
+                refused.0.is_none_or(|reason| word == "null" && reason.nearest.is_some()),
+                "{word}"
+            );
         }
         for (word, meant) in [
             ("https://example.com/", "https://example.com"),

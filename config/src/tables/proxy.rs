@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::PoolChoice;
 use crate::error::Error;
 use crate::field::words_in_fields;
-use crate::schema::{Kind, Refusal, count, duration, millis, seconds};
+use crate::schema::{Kind, Refusal, choice, count, duration, millis, seconds};
 use crate::section::Section;
 use crate::template;
 use crate::value::Word;
@@ -55,6 +55,16 @@ table! {
             },
             unset: "the request's path",
             examples: ["\"/v2/{rest}\"", "\"/index.php\""],
+            reload: Live
+        },
+        /// Redirects of upstreams that lead to a place on this server instead (Location in 201 and 3xx). off: none. upstream: those
+        /// that name the upstream's own address, or the name in `host`: they become paths, with the prefix that strip_prefix has
+        /// removed. all: also those to the client's host and those that are paths, if strip_prefix has removed a prefix which they do not have;
+        /// cookies get it in front of their Path, too, and lose a Domain that is the upstream's name. Choose it for an application that does not know under which
+        /// path it is published. Upstreams with `rewrite` stay as they are.
+        rewrite_location: RewriteLocation {
+            kind: choice(RewriteLocation::WORDS),
+            default: "\"upstream\"",
             reload: Live
         },
         /// Whether `error_pages` of the route stand for the contents of error responses from upstreams, too. Turn it on if
@@ -128,6 +138,18 @@ table! {
     }
 }
 
+words! {
+    /// Places that responses of upstreams name, and that become places on this server.
+    pub enum RewriteLocation {
+        /// None.
+        Off = "off",
+        /// Redirects to the upstream's own address.
+        Upstream = "upstream",
+        /// All redirects and cookies.
+        All = "all",
+    }
+}
+
 /// Reads a protocol of an upgrade. What is another version of HTTP, or another layer below it, would lead around the routes.
 fn upgrade(word: &str) -> Option<&str> {
     let (name, version) = word.split_once('/').unwrap_or((word, "0"));
@@ -153,6 +175,11 @@ fn check_proxy(proxy: &mut Proxy, section: &Section<'_>) -> Result<(), Error> {
         let expected =
             "other fields: the server writes this one, and passes it on from `trusted_proxies`";
         return Err(section.source.error(at, found, expected));
+    }
+    if proxy.rewrite.is_some() && proxy.rewrite_location == RewriteLocation::All {
+        let found = "`rewrite_location = \"all\"` with `rewrite` in [route.proxy]";
+        let at = section.position("rewrite_location");
+        return Err(section.source.error(at, found, "at most one of them"));
     }
     if proxy.rewrite.is_some() && (proxy.raw_path || proxy.strip_prefix) {
         let found = "`rewrite` with `strip_prefix` or `raw_path` in [route.proxy]";

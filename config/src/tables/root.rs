@@ -11,14 +11,33 @@ use super::{
 use crate::error::Error;
 use crate::field::Record;
 use crate::once::Once;
-use crate::schema::Kind;
+use crate::schema::{Kind, Refusal};
 use crate::section::Section;
 use crate::source::shown;
+
+const MAX_PATTERN: usize = 4096;
 
 table! {
     /// Configuration of a server: each value lies within its bounds, and each reference leads to a table that exists.
     /// `sluicegate check` also checks files and cores; only `sluicegate run` finds addresses that are in use.
     pub struct Config = [], check: check {
+        /// Files whose tables stand behind those of this file, in the order of the list, and those of a pattern in the order of their names: *
+        /// stands for any characters but "/", ? for one and [a-z] for one of several; hidden files and files that do not match yet are
+        /// left out, but a file without wildcards must exist. An included file begins with a table, such as [[site]] or [[route]], includes
+        /// no files itself, and a table that may stand only once, such as [limits], stands in one of all files. Relative paths in it start
+        /// at the folder of this file. A reload reads the files again. Up to 1000 files, and 16 MiB in all.
+        include: Vec<String> {
+            kind: Kind::Words {
+                words: "a file, or a pattern of files with *, ? or [a-z], relative to the folder of this file",
+                each: "",
+                min: 0,
+                max: 64,
+                read: include,
+            },
+            unset: "this file alone",
+            examples: ["\"sites/*.toml\"", "[\"pools.toml\", \"sites/*.toml\"]"],
+            reload: Live
+        },
         /// The process as a whole.
         server: Server { kind: Kind::Table(Server::TABLE), default: "{}", reload: Restart },
         /// Groups of workers, at least one, with distinct names.
@@ -142,6 +161,11 @@ impl Config {
         Record::needs_restart(self, new, "", &mut changed);
         changed
     }
+}
+
+fn include(pattern: &str) -> Result<String, Refusal> {
+    let fits = (1..=MAX_PATTERN).contains(&pattern.len()) && !pattern.contains('\0');
+    if fits { Ok(pattern.to_owned()) } else { Err(Refusal::default()) }
 }
 
 fn check(config: &mut Config, top: &Section<'_>) -> Result<(), Error> {

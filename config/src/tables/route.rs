@@ -41,7 +41,8 @@ table! {
         /// Paths that the route matches. "/api" is a prefix: it matches /api and everything below it, such as /api/x, but
         /// not /apix; "/api/" matches only what is below, and "/" every path. "= /x" matches /x alone. '~ ^/user/\d+$' is
         /// a regular expression, which matches anywhere in the path unless ^ and $ hold it; it takes time linear in the
-        /// path's length. Two routes must differ in host, path, method or conditions.
+        /// path's length. A request for /api alone is redirected to /api/ with 308 if no route has that path, where "/api/" has a
+        /// `proxy` or `fastcgi`, as nginx does. Two routes must differ in host, path, method or conditions.
         /// Requests match in their canonical spelling, so "/private/" also matches //private/ and /%70rivate/; a regular
         /// expression sees that spelling, in which a space is %20. Path parameters belong to their segment: /private;x/y
         /// does not begin with "/private/". An upstream that drops parameters, as servlet containers do, reads it as

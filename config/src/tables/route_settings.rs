@@ -7,7 +7,9 @@ use ipnet::IpNet;
 
 use super::network::networks;
 use super::response_headers::MAX_TABLES;
-use super::{BasicAuth, Cors, ErrorPage, HeaderEdits, RateLimit, ResponseHeaders, RouteCompression};
+use super::{
+    BasicAuth, Cors, ErrorPage, HeaderEdits, RateLimit, ResponseHeaders, RouteCompression,
+};
 use crate::error::Error;
 use crate::field::{Field, Record, tables_as_parts};
 use crate::print;

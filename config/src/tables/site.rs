@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::host_pattern::HOSTS;
 use super::{
-    BasicAuth, Compress, Cors, HeaderEdits, HostPattern, Inheritable, RateLimit, ResponseHeaders, Route,
-    RouteSettings,
+    BasicAuth, Compress, Cors, HeaderEdits, HostPattern, Inheritable, RateLimit, ResponseHeaders,
+    Route, RouteSettings,
 };
 use crate::error::Error;
 use crate::field::{Field, Part, Record};

@@ -70,7 +70,7 @@ fn a_route_has_all_that_its_site_has() {
 fn what_a_route_says_replaces_what_its_site_says() {
     let config = with(
         "host = \"a.example\"\nallow = \"all\"\ndeny = \"10.1.0.0/16\"\nrate_limit = { rate = \"1/s\" }\n\
-         basic_auth = { users_file = \"others\" }\ncompress = false\nallow_encoded_slashes = false\nmax_request_body = 7\ntimeout = \"1s\"",
+         basic_auth = { users_file = \"others\" }\ncors = \"off\"\nredirects = \"own.csv\"\ncompress = false\nallow_encoded_slashes = false\nmax_request_body = 7\ntimeout = \"1s\"",
     );
     let route = &config.routes[0];
     let settings = route.settings();
@@ -80,6 +80,8 @@ fn what_a_route_says_replaces_what_its_site_says() {
     assert!(settings.deny.iter().map(ToString::to_string).eq(both));
     assert_eq!(settings.rate_limit, route.own.rate_limit);
     assert_eq!(settings.basic_auth, route.own.basic_auth);
+    assert_eq!(settings.cors, Inheritable::Off);
+    assert!(settings.redirects.as_ref().is_some_and(|file| file.ends_with("own.csv")));
     assert!(settings.compression.settings().is_none());
     assert_eq!(settings.max_request_body, Some(7));
     assert_eq!(settings.timeout, Some(Duration::from_secs(1)));

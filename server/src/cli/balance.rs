@@ -174,8 +174,8 @@ fn read_again(
 fn with_place(file: &Path, error: &SettingsError) -> String {
     let steps = [Step::Key("connection_ids"), Step::Index(error.table), Step::Key(error.key)];
     let at = sluicegate_config::locate(file, &steps);
-    let at = at.map(|at| format!(":{}:{}", at.line, at.column));
-    format!("{}{}: {error}", file.display(), at.unwrap_or_default())
+    let at = at.map_or_else(|| file.display().to_string(), |at| at.to_string());
+    format!("{at}: {error}")
 }
 
 #[cfg(all(test, feature = "balance"))]

@@ -41,8 +41,8 @@ pub(super) fn failed(error: BootError, file: Option<&Path>, config: &Config) -> 
         return Err(error.into());
     };
     let at = sluicegate_config::locate(file, &place);
-    let at = at.map(|at| format!(":{}:{}", at.line, at.column));
+    let at = at.map_or_else(|| file.display().to_string(), |at| at.to_string());
     let error = boot::one_line(&error);
-    eprintln!("{}{}: {error}", file.display(), at.unwrap_or_default());
+    eprintln!("{at}: {error}");
     Ok(EXIT_CONFIG)
 }

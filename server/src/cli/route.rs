@@ -85,21 +85,26 @@ pub(super) fn print(
 ) -> io::Result<()> {
     let named = |at: usize| {
         let place = locate(file, &[Step::Key("route"), Step::Index(at)]);
-        let line = place.map(|place| format!(":{}", place.line));
+        let place = place.map_or_else(
+            || file.display().to_string(),
+            |place| format!("{}:{}", place.file, place.position.line),
+        );
         let hosts: Vec<String> =
             config.routes[at].hosts().iter().map(ToString::to_string).collect();
         let hosts =
             if hosts.is_empty() { String::new() } else { format!(" on {}", hosts.join(", ")) };
-        let (file, line) = (file.display(), line.unwrap_or_default());
-        format!("{file}{line}: {}{hosts}", config.routes[at].label())
+        format!("{place}: {}{hosts}", config.routes[at].label())
     };
     let of_site = |at: usize| {
         let site = &config.routes[at].site;
         let (name, keys) = (site.name()?, site.inherited_keys().join(", "));
         let index = config.sites.iter().position(|site| site.name == name)?;
         let place = locate(file, &[Step::Key("site"), Step::Index(index)]);
-        let line = place.map_or(0, |place| place.line);
-        Some(format!("from site {name} ({}:{line}): {keys}", file.display()))
+        let place = place.map_or_else(
+            || file.display().to_string(),
+            |place| format!("{}:{}", place.file, place.position.line),
+        );
+        Some(format!("from site {name} ({place}): {keys}"))
     };
     let verdicts = explanation.verdicts.iter().enumerate();
     let chosen = verdicts.clone().find(|(_, verdict)| **verdict == RouteVerdict::Responds);
