@@ -24,6 +24,7 @@ mod hash_key;
 mod health;
 mod health_check;
 mod interim;
+mod location;
 mod metered_stream;
 mod pool;
 #[cfg(any(test, feature = "test-fixtures"))]

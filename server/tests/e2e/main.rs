@@ -16,6 +16,7 @@ mod compress;
 mod connect_udp;
 mod connection_ids;
 mod connections;
+mod directives;
 mod doctor;
 mod dpdk;
 mod ecn;

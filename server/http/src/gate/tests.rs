@@ -1,5 +1,6 @@
 //! Decisions about the requests of clients that may not use a route, and about those for tunnels.
 
+mod cors;
 mod readings;
 mod response_fields;
 mod tunnels;

@@ -87,6 +87,10 @@ pub(super) static NO_PAGES: ErrorPages = ErrorPages::new(Vec::new());
 pub struct Unchanged;
 
 impl RequestRules for Unchanged {
+    fn prefix(&self) -> &str {
+        ""
+    }
+
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
         path.forward(1)
     }

@@ -10,6 +10,9 @@ pub trait RequestRules {
     /// Returns the path behind the route's prefix, in the spelling for upstreams.
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str;
 
+    /// Returns the route's prefix; empty if it has none.
+    fn prefix(&self) -> &str;
+
     /// Returns the path that upstreams get in place of the request's; `None` if it stays.
     fn rewrite(&self, head: &RequestHead) -> Option<Result<CanonicalPath, PathError>>;
 

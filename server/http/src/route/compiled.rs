@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use http::HeaderName;
 use sluicegate_base::named_file;
-use sluicegate_config::{Compress, Handler, Limits};
+use sluicegate_config::{Compress, Handler, Limits, PathPattern};
 
 use super::access::Access;
 use super::action::{OriginHandler, RouteAction, compression_of, refused_field};
 use super::edits::Edits;
 use super::error::SiteError;
 use super::local::LocalHandler;
+use super::location::Location;
 use super::matching::{Conditions, PathMatch};
 use super::redirects::{RedirectFiles, Redirects};
 use super::response_edits::{FilledEdits, ResponseEdits};
@@ -46,6 +47,8 @@ pub struct Route {
     rewrite: Option<Rewrite>,
     request_headers: Edits,
     response_headers: ResponseEdits,
+    /// The route redirects a path to the same one with a slash behind it.
+    pub(super) adds_slash: bool,
     /// Redirects that come before the handler.
     redirects: Option<Arc<Redirects>>,
     error_pages: Arc<ErrorPages>,
@@ -87,12 +90,17 @@ impl Route {
         let fallback = { route.fallback.0.as_ref() }
             .map(|handler| RouteAction::compile(route, handler, pools, folders))
             .transpose()?;
+        let slash = RouteAction::Local(LocalHandler::Redirect(Location::adding_slash()));
         let conditions = Conditions::compile(route).map_err(refuse)?;
         let error_pages = Arc::new(error_pages(route)?);
         let settings = route.settings();
         let redirects = { settings.redirects.as_ref() }
             .map(|file| {
-                let refuse = |cause| SiteError::Redirects { route: route.label(), file: file.clone(), cause };
+                let refuse = |cause| SiteError::Redirects {
+                    route: route.label(),
+                    file: file.clone(),
+                    cause,
+                };
                 redirects.read(file).map_err(refuse)
             })
             .transpose()?;
@@ -100,15 +108,17 @@ impl Route {
             Handler::Proxy(proxy) => proxy.rewrite.as_deref(),
             _ => None,
         });
-        let paths = route.paths.iter().map(|path| {
+        let compiled = |path: &PathPattern, adds_slash: bool| {
+            let handler = if adds_slash { &slash } else { &action };
             Ok(Arc::new(Route {
                 name: path.to_string().into(),
                 place,
                 priority: route.priority,
                 path: PathMatch::compile(path)?,
                 conditions: conditions.clone(),
-                action: action.clone(),
-                fallback: fallback.clone(),
+                action: handler.clone(),
+                fallback: fallback.clone().filter(|_| !adds_slash),
+                adds_slash,
                 rewrite: rewrite.map(Rewrite::new),
                 request_headers: Edits::new(&settings.request_headers, *request_id)
                     .map_err(refuse)?,
@@ -123,8 +133,16 @@ impl Route {
                 max_request_body: settings.max_request_body.unwrap_or(limits.max_request_body),
                 timeout: settings.timeout,
             }))
-        });
-        paths.collect()
+        };
+        let mut routes = Vec::new();
+        for path in &route.paths {
+            routes.push(compiled(path, false)?);
+            let without = without_slash(path).filter(|_| takes_requests_as_servers_do(&action));
+            if let Some(without) = without {
+                routes.push(compiled(&without, true)?);
+            }
+        }
+        Ok(routes)
     }
 
     /// Returns the name of the route in spans: its path in the configuration.
@@ -288,6 +306,21 @@ impl Route {
     }
 }
 
+/// Returns the path of a prefix that ends with a slash, without that.
+fn without_slash(path: &PathPattern) -> Option<PathPattern> {
+    match path {
+        PathPattern::Prefix(prefix) if prefix.len() > 1 => {
+            prefix.strip_suffix('/').map(|path| PathPattern::Exact(path.to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// Returns whether other servers run the requests of a handler, and know folders as browsers do.
+fn takes_requests_as_servers_do(action: &RouteAction) -> bool {
+    matches!(action, RouteAction::Origin(OriginHandler::Proxy(_) | OriginHandler::FastCgi(_)))
+}
+
 /// Reads the error pages of a route.
 fn error_pages(route: &sluicegate_config::Route) -> Result<ErrorPages, SiteError> {
     let pages = route.settings().error_pages.iter().map(|page| {
@@ -303,6 +336,10 @@ fn error_pages(route: &sluicegate_config::Route) -> Result<ErrorPages, SiteError
 }
 
 impl RequestRules for Route {
+    fn prefix(&self) -> &str {
+        self.path.prefix()
+    }
+
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
         self.path.forward_rest(path)
     }

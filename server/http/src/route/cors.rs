@@ -12,11 +12,8 @@ use sluicegate_config::CorsOrigin;
 use crate::exchange::{Body, Fields, Reply, RequestHead};
 
 /// Fields that stand in place of those of upstreams.
-const OWN: [HeaderName; 3] = [
-    ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_ALLOW_CREDENTIALS,
-    ACCESS_CONTROL_EXPOSE_HEADERS,
-];
+const OWN: [HeaderName; 3] =
+    [ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_EXPOSE_HEADERS];
 
 /// Origins whose scripts may use a route, and what they may do.
 #[derive(Debug)]
@@ -110,5 +107,7 @@ fn only_line<'a>(head: &'a RequestHead, name: &HeaderName) -> Option<&'a HeaderV
 fn varies(fields: &Fields) -> bool {
     let lines = fields.iter().filter(|(name, _)| name == VARY);
     let mut words = lines.flat_map(|(_, line)| line.as_bytes().split(|byte| *byte == b','));
-    words.any(|word| matches!(word.trim_ascii(), b"*") || word.trim_ascii().eq_ignore_ascii_case(b"origin"))
+    words.any(|word| {
+        matches!(word.trim_ascii(), b"*") || word.trim_ascii().eq_ignore_ascii_case(b"origin")
+    })
 }

@@ -19,6 +19,11 @@ impl Location {
         Location { status: redirect.status, template: Template::new(&redirect.location) }
     }
 
+    /// Returns a redirect to the same path with a slash behind it.
+    pub(super) fn adding_slash() -> Location {
+        Location { status: 308, template: Template::new("{path}/{query}") }
+    }
+
     /// Returns the redirect; `None` if what the client sent yields no location.
     pub(super) fn reply(&self, values: &Values<'_>) -> Option<Reply> {
         let location = HeaderValue::try_from(self.fill(values)?).ok()?;

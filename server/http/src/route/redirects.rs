@@ -87,9 +87,8 @@ impl Redirects {
         let path = CanonicalPath::parse(&entry.from)
             .map_err(|error| refused(format!("\"{from}\": {error}"), "a path of requests"))?;
         let path = path.as_str().to_owned();
-        let location = entry.to.map(|location| {
-            Location::new(&Redirect { status: entry.status, location })
-        });
+        let location =
+            entry.to.map(|location| Location::new(&Redirect { status: entry.status, location }));
         let (targets, pattern) = if entry.is_prefix {
             (&mut self.prefixes, PathMatch::Prefix(path.clone()))
         } else {
@@ -98,7 +97,8 @@ impl Redirects {
         match targets.insert(path, Target { pattern, location, line }) {
             None => Ok(()),
             Some(first) => {
-                let found = format!("\"{from}\" again, first on line {} in another spelling", first.line);
+                let found =
+                    format!("\"{from}\" again, first on line {} in another spelling", first.line);
                 Err(refused(found, "each path once"))
             }
         }
@@ -124,9 +124,7 @@ mod tests {
     use crate::exchange::test_front::head;
 
     fn location(redirects: &Redirects, path: &str) -> Option<(u16, String)> {
-        let mut head = head("GET", path, &[]);
-        head.query = Some("q=1".to_owned());
-        let reply = redirects.respond(&head)?;
+        let reply = redirects.respond(&head("GET", &format!("{path}?q=1"), &[]))?;
         let fields = reply.headers.iter();
         let location = fields.map(|(_, value)| value.to_str().unwrap().to_owned()).next();
         Some((reply.status, location.filter(|_| reply.status != 410).unwrap_or_default()))

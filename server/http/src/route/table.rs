@@ -5,7 +5,7 @@
 //! that of different priorities.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use sluicegate_config::HostPattern;
@@ -40,6 +40,8 @@ struct HostRoutes {
     exact: HashMap<String, Vec<Arc<Route>>>,
     /// Routes with regular expressions, in the order of the file.
     patterns: Vec<Arc<Route>>,
+    /// Routes that add a slash to a path, until [`HostRoutes::sort`] places them.
+    slashes: Vec<Arc<Route>>,
     /// Prefixes in the order of their octets.
     prefixes: Vec<Prefix>,
 }
@@ -83,7 +85,8 @@ impl Table {
     /// Returns a route for any host.
     #[cfg(any(test, feature = "test-fixtures"))]
     pub(super) fn any_route(&self) -> Option<&Arc<Route>> {
-        self.tiers.first()?.any.prefixes.first()?.routes.first()
+        let mut routes = self.tiers.first()?.any.prefixes.iter().flat_map(|prefix| &prefix.routes);
+        routes.find(|route| !route.adds_slash)
     }
 
     /// Finds the route of a request.
@@ -178,6 +181,7 @@ impl HostRoutes {
         let route = Arc::clone(route);
         match &route.path {
             PathMatch::Regex(_) => self.patterns.push(route),
+            PathMatch::Exact(_) if route.adds_slash => self.slashes.push(route),
             PathMatch::Exact(path) => self.exact.entry(path.clone()).or_default().push(route),
             PathMatch::Prefix(path) => {
                 let path = path.clone();
@@ -187,6 +191,7 @@ impl HostRoutes {
     }
 
     fn sort(&mut self) {
+        self.place_slashes();
         // The sort is stable: routes for one prefix stay in the order of the file.
         self.prefixes.sort_by(|one, other| one.path.cmp(&other.path));
         self.prefixes.dedup_by(|later, first| {
@@ -218,6 +223,24 @@ impl HostRoutes {
         }
         let place = |route: &Route| places.get(route.path.regex()).copied();
         self.patterns.sort_by_key(|route| (place(route), by_conditions(route)));
+    }
+
+    /// Places the routes that add a slash to a path where no other route has that path: behind regular expressions, and before shorter
+    /// prefixes.
+    fn place_slashes(&mut self) {
+        let known: HashSet<&str> =
+            self.prefixes.iter().map(|prefix| prefix.path.as_str()).collect();
+        let free = self.slashes.iter().filter_map(|route| match &route.path {
+            PathMatch::Exact(path)
+                if !self.exact.contains_key(path) && !known.contains(path.as_str()) =>
+            {
+                Some(Prefix { path: path.clone(), routes: vec![Arc::clone(route)], shorter: None })
+            }
+            _ => None,
+        });
+        let free: Vec<Prefix> = free.collect();
+        self.prefixes.extend(free);
+        self.slashes = Vec::new();
     }
 
     /// Returns the routes that match a path: the exact ones, those whose expression matches, then the longest prefix first.

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use super::super::discard::discard;
 use super::super::exchange_error::ExchangeError;
 use super::super::failure::Failure;
+use super::super::location;
 use super::super::relay::Relay;
 use super::super::tunnel::Tunnel;
 use super::super::upstream::ActiveRequest;
@@ -66,7 +67,9 @@ impl Exchange<'_> {
         response: UpstreamResponse,
         reply: Responder,
     ) -> Result<(), ExchangeError> {
-        let UpstreamResponse { mut stream, head, .. } = response;
+        let UpstreamResponse { mut stream, mut head, .. } = response;
+        let (upstream, client) = (active.upstream().host(), &self.request.head);
+        location::rewrite(head.status, &mut head.fields, self.proxy, self.rules, client, upstream);
         let (length, end) = (head.length, head.end);
         self.note_time(|times, passed| times.with_head(passed, end));
         self.report(None);

@@ -30,6 +30,10 @@ impl Rules {
 }
 
 impl RequestRules for Rules {
+    fn prefix(&self) -> &str {
+        ""
+    }
+
     fn rest<'a>(&self, path: &'a CanonicalPath) -> &'a str {
         path.forward(1)
     }

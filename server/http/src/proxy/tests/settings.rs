@@ -51,6 +51,7 @@ pub(super) fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
         raw_path: false,
         pass_fields: Vec::new(),
         rewrite: None,
+        rewrite_location: sluicegate_config::RewriteLocation::Upstream,
         intercept_errors: false,
         connect_timeout: Duration::from_secs(3),
         head_timeout: Duration::from_secs(60),
