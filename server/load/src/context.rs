@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use quiche::h3::EncodedHeaders;
+use sluicegate_quic_client::Buffers;
 
-use crate::client::quic::socket::Buffers;
 use crate::heads::{CountedHead, Heads};
 use crate::interval::{IntervalAccount, Part};
 use crate::log::RequestLog;
@@ -65,7 +65,7 @@ impl<'a> Context<'a> {
             requests: requests.collect::<Result<_, _>>().context("cannot encode a request")?,
             heads: Heads::default(),
             tally: Tally::default(),
-            buffers: Buffers::new(),
+            buffers: Buffers::default(),
             log,
             lines,
             interval: plan.options.intervals().map(IntervalAccount::new),

@@ -80,7 +80,7 @@ enum Stage {
 struct KeepAlive {
     /// The client's own idle timeout.
     idle: Duration,
-    /// Silence after which a PING leaves: half of the shorter idle timeout, so that there is time to repeat it (RFC 9000 §10.1.2).
+    /// Silence after which a PING leaves.
     after: Duration,
     /// Time of the next PING, once the handshake is complete.
     at: Option<Instant>,
@@ -88,14 +88,20 @@ struct KeepAlive {
 
 impl KeepAlive {
     fn begin(&mut self, quic: &quiche::Connection, now: Instant) {
-        let params = quic.peer_transport_params();
-        // 0 is none.
-        let of_peer = params.map_or(0, |params| params.max_idle_timeout);
-        let of_peer = Some(Duration::from_millis(of_peer)).filter(|idle| !idle.is_zero());
-        let shorter = of_peer.map_or(self.idle, |idle| self.idle.min(idle));
-        self.after = (shorter / 2).max(Duration::from_millis(1));
+        self.after = ping_after(quic, self.idle);
         self.at = Some(now + self.after);
     }
+}
+
+/// Returns half of the shorter idle timeout, of which that of this side is `idle`, so that there is time to repeat a PING (RFC 9000
+/// §10.1.2).
+fn ping_after(quic: &quiche::Connection, idle: Duration) -> Duration {
+    let params = quic.peer_transport_params();
+    // 0 is none.
+    let of_peer = params.map_or(0, |params| params.max_idle_timeout);
+    let of_peer = Some(Duration::from_millis(of_peer)).filter(|idle| !idle.is_zero());
+    let shorter = of_peer.map_or(idle, |of_peer| idle.min(of_peer));
+    (shorter / 2).max(Duration::from_millis(1))
 }
 
 /// A connection to a server of HTTP/3.
@@ -109,6 +115,8 @@ pub struct Http3Client {
     /// HTTP/3 begins as soon as early data can be sent.
     wants_early_data: bool,
     keep_alive: Option<KeepAlive>,
+    /// Largest header section of the server, bytes; `None` for quiche's own limit.
+    section: Option<u64>,
 }
 
 impl Http3Client {
@@ -141,7 +149,13 @@ impl Http3Client {
             stage: Stage::Handshake,
             wants_early_data: false,
             keep_alive: None,
+            section: None,
         })
+    }
+
+    /// Limits header sections of the server; call it before the first packet. A larger one closes the connection with H3_EXCESSIVE_LOAD.
+    pub fn limit_sections(&mut self, bytes: u64) {
+        self.section = Some(bytes);
     }
 
     /// Resumes a session; call it before the first packet. HTTP/3 begins in early data if `early_data`, where the session allows it.
@@ -179,8 +193,13 @@ impl Http3Client {
 
     /// Writes the next datagram to `room` and returns its length; `None` if there is nothing to send. Check [`Self::release`] first.
     pub fn next_datagram(&mut self, room: &mut [u8]) -> Option<usize> {
+        self.next_packet(room).map(|(len, _)| len)
+    }
+
+    /// Does the same, and returns the ECN mark for the datagram, too.
+    pub(crate) fn next_packet(&mut self, room: &mut [u8]) -> Option<(usize, Ecn)> {
         // The connection knows why there is none.
-        self.quic.send(room).ok().map(|(len, _)| len)
+        self.quic.send(room).ok().map(|(len, info)| (len, info.ecn))
     }
 
     /// Returns the time before which pacing allows no packet, if that is after `now`.
@@ -206,7 +225,6 @@ impl Http3Client {
         let keep_alive = self.keep_alive.as_mut();
         let due = keep_alive.filter(|known| known.at.is_some_and(|at| at <= now));
         if let Some(keep_alive) = due {
-            // Without a path, there is no connection left to keep.
             let _ = self.quic.send_ack_eliciting();
             keep_alive.at = Some(now + keep_alive.after);
             return true;
@@ -242,7 +260,11 @@ impl Http3Client {
     }
 
     fn begin_http(&mut self) {
-        let http = h3::Config::new();
+        let limit = self.section;
+        let http = h3::Config::new().map(|mut config| {
+            limit.into_iter().for_each(|limit| config.set_max_field_section_size(limit));
+            config
+        });
         match http.and_then(|config| h3::Connection::with_transport(&mut self.quic, &config)) {
             Ok(http) => self.http = Some(http),
             // It has closed the connection; if not, nothing else would.
@@ -321,6 +343,23 @@ impl Http3Client {
         http.send_request(&mut self.quic, &fields, is_whole)
     }
 
+    /// Sends a head whose fields are encoded here, as [`Self::request`] does. `None` if there is no room.
+    ///
+    /// # Errors
+    /// The server takes no further requests, or the connection is closed.
+    pub fn request_fields(&mut self, head: &[Header], is_whole: bool) -> h3::Result<Option<u64>> {
+        let Some(http) = self.http.as_mut() else {
+            return Ok(None);
+        };
+        match http.send_request(&mut self.quic, head, is_whole) {
+            Ok(stream) => Ok(Some(stream)),
+            Err(
+                h3::Error::StreamBlocked | h3::Error::TransportError(quiche::Error::StreamLimit),
+            ) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Sends a head that was encoded before, as [`Self::request`] does.
     ///
     /// # Errors
@@ -340,6 +379,43 @@ impl Http3Client {
             Err(h3::Error::Done) => BodySent::Blocked,
             Err(_) => BodySent::Stopped,
         }
+    }
+
+    /// Sends the trailers of a request, and with them its end.
+    pub fn send_trailers(&mut self, stream: u64, trailers: &[Header]) -> BodySent {
+        let Some(http) = self.http.as_mut() else {
+            return BodySent::Blocked;
+        };
+        match http.send_additional_headers(&mut self.quic, stream, trailers, true, true) {
+            Ok(()) => BodySent::Bytes(0),
+            Err(h3::Error::Done | h3::Error::StreamBlocked) => BodySent::Blocked,
+            Err(_) => BodySent::Stopped,
+        }
+    }
+
+    /// Asks the server to send no more of a response.
+    pub fn cancel_response(&mut self, stream: u64) {
+        // The stream may have ended.
+        let _ = self.quic.stream_shutdown(stream, Shutdown::Read, REQUEST_CANCELLED);
+    }
+
+    /// Ends a stream in both directions with an error of HTTP/3.
+    pub fn abort(&mut self, stream: u64, code: u64) {
+        for direction in [Shutdown::Read, Shutdown::Write] {
+            // The stream may have ended.
+            let _ = self.quic.stream_shutdown(stream, direction, code);
+        }
+    }
+
+    /// Sends a PING, or something else that the server acknowledges.
+    pub fn ping(&mut self) {
+        // Without a path, there is no connection left to keep.
+        let _ = self.quic.send_ack_eliciting();
+    }
+
+    /// Returns the silence after which a PING keeps the connection open, with an idle timeout of `idle` on this side.
+    pub fn ping_after(&self, idle: Duration) -> Duration {
+        ping_after(&self.quic, idle)
     }
 
     /// Sends no more of a request's body.

@@ -1,7 +1,6 @@
 //! A connection of HTTP/3 over QUIC.
 
 pub(super) mod config;
-pub(crate) mod socket;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -13,7 +12,9 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use sluicegate_quic_client::{Cause, Ecn, Http3Client, NO_ERROR, ServerName, Step, random_id};
+use sluicegate_quic_client::{
+    BatchSocket, Cause, Ecn, Http3Client, NO_ERROR, ServerName, Step, random_id,
+};
 
 use super::exchanges::{Agreed, Exchanges};
 use super::sessions::Sessions;
@@ -24,7 +25,6 @@ use crate::poller::Watch;
 use crate::request::OpenRequest;
 use crate::tally::Tally;
 use crate::tls;
-use socket::BatchSocket;
 
 /// H3_REQUEST_REJECTED (RFC 9114 §8.1).
 const REJECTED: u64 = 0x10b;
@@ -42,7 +42,6 @@ pub(crate) struct Quic {
     uploads: VecDeque<u64>,
     /// Time at which pacing allows the next packet, or a batch is sent again.
     release: Option<Instant>,
-    blocked: bool,
 }
 
 impl Quic {
@@ -78,7 +77,6 @@ impl Quic {
             awaits_session: sessions.are_kept(),
             uploads: VecDeque::new(),
             release: None,
-            blocked: false,
         })
     }
 
@@ -131,7 +129,7 @@ impl Transport for Quic {
         let before = self.client.quic().received_stream_bytes();
         let mut any = false;
         let (client, tally, heard) = (&mut self.client, &mut cx.tally, &mut exchanges.heard);
-        let result = self.socket.receive(&mut cx.buffers.receive, |bytes, size| {
+        let result = self.socket.receive(&mut cx.buffers.receive, |bytes, size, _| {
             (*heard, any) = (true, true);
             if counts {
                 let datagrams = bytes.len().div_ceil(size) as u64;
@@ -155,7 +153,7 @@ impl Transport for Quic {
             self.client.put_off_ping(cx.now);
         }
         match result {
-            Ok(()) => Ok(()),
+            Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(end::of_socket(self.socket.peer, &error, exchanges.heard)),
         }

@@ -2,9 +2,8 @@
 
 use std::io;
 
-use sluicegate_quic_client::{BodySent, Event};
+use sluicegate_quic_client::{BatchLimits, BodySent, Event};
 
-use super::socket::{BATCH, Sent};
 use super::{Quic, REJECTED, SEND_AGAIN};
 use crate::client::exchanges::Exchanges;
 use crate::context::Context;
@@ -102,80 +101,21 @@ impl Quic {
     /// # Errors
     /// The server's port is closed or out of reach.
     pub(super) fn send_packets(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        self.release = None;
-        if self.blocked {
-            let sent = self.socket.send_again()?;
-            if self.is_held(sent, cx) {
-                return Ok(());
-            }
-        }
-        let mtu = cx.plan.options.max_udp_payload_size;
         let most = if cx.plan.options.no_udp_gso { 1 } else { self.socket.max_datagrams() };
-        // Bytes of the batch, the size of its datagrams and their number.
-        let (mut len, mut size, mut count) = (0, 0, 0);
-        loop {
-            let full = count > 0 && (count == most || len + mtu > BATCH || len % size != 0);
-            if full && self.send(&mut len, size, &mut count, cx)? {
-                return Ok(());
-            }
-            self.release = self.client.release(cx.now);
-            if self.release.is_some() {
-                break;
-            }
-            let room = &mut cx.buffers.send[len..len + mtu];
-            let Some(written) = self.client.next_datagram(room) else {
-                break;
-            };
-            if count == 0 {
-                size = written;
-            } else if written > size {
-                // It is too long for this batch and begins the next one.
-                let start = len;
-                if self.send(&mut len, size, &mut count, cx)? {
-                    // The packet is lost: the kernel has no room for it either.
-                    return Ok(());
-                }
-                cx.buffers.send.copy_within(start..start + written, 0);
-                size = written;
-            }
-            len += written;
-            count += 1;
-        }
-        self.send(&mut len, size, &mut count, cx).map(drop)
-    }
-
-    /// Sends the batch, if there is one, and begins another. Returns whether the kernel has no room.
-    fn send(
-        &mut self,
-        len: &mut usize,
-        size: usize,
-        count: &mut usize,
-        cx: &mut Context<'_>,
-    ) -> io::Result<bool> {
-        if *count == 0 {
-            return Ok(false);
-        }
+        let limits = BatchLimits { size: cx.plan.options.max_udp_payload_size, most };
+        let room = &mut cx.buffers.send;
+        let flushed = self.socket.flush(&mut self.client, cx.now, room, limits)?;
         if cx.counts() {
-            cx.tally.datagrams_sent += *count as u64;
+            cx.tally.datagrams_sent += flushed.datagrams;
         }
-        let sent = self.socket.send(&cx.buffers.send[..*len], size)?;
-        (*len, *count) = (0, 0);
-        Ok(self.is_held(sent, cx))
-    }
-
-    /// Returns whether the kernel had no room for a batch; it is sent again later.
-    fn is_held(&mut self, sent: Sent, cx: &Context<'_>) -> bool {
-        self.blocked = sent == Sent::Blocked;
-        if self.blocked {
-            self.release = Some(cx.now + SEND_AGAIN);
-        }
-        if let Sent::TooBig(size) = sent {
+        if let Some(size) = flushed.too_big {
             let peer = self.socket.peer;
-            self.client.quic_mut().on_too_big(peer, size);
             cx.note(|| {
                 format!("no way to {peer} for datagrams of {size} bytes: smaller ones follow")
             });
         }
-        self.blocked
+        let again = flushed.is_blocked.then_some(cx.now + SEND_AGAIN);
+        self.release = again.or(flushed.release);
+        Ok(())
     }
 }
