@@ -20,6 +20,16 @@ pub struct CongestionControl {
     pub options: Options,
 }
 
+/// No option is NaN: all have bounds.
+impl Eq for CongestionControl {}
+
+impl std::fmt::Display for CongestionControl {
+    /// Writes the algorithm with all its options, as an inline table.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&print_inline(self))
+    }
+}
+
 impl Field for CongestionControl {
     fn read(item: &Item<'_>) -> Result<Self, Error> {
         let source = item.source;

@@ -47,7 +47,7 @@ pub fn manual(registry: &Registry) -> String {
     for key in Config::TABLE.keys().filter(|key| key.kind.table().is_none()) {
         describe(&mut out, &key, false, true);
     }
-    let mut handlers = 0;
+    let (mut handlers, mut algorithms) = (0, registry.iter());
     for (table, holder) in Config::TABLE.inner() {
         out += "\n\n";
         if Handler::keys().iter().any(|key| key.name == holder.name) {
@@ -78,7 +78,8 @@ pub fn manual(registry: &Registry) -> String {
         for key in table.keys() {
             describe(&mut out, &key, optional, !all_restart);
             if matches!(key.kind, Kind::CongestionControl) && !optional {
-                registry.iter().for_each(|algorithm| describe_algorithm(&mut out, algorithm));
+                // Once.
+                algorithms.by_ref().for_each(|algorithm| describe_algorithm(&mut out, algorithm));
             }
         }
     }

@@ -43,6 +43,9 @@ fn document(table: &Table, key: &str, value: &str) -> String {
             (_, "upstreams", _) if key.starts_with("tls_") => {
                 keys.push("upstreams = \"https://app\"".to_owned());
             }
+            (_, "upstreams", _) if key == "congestion_control" => {
+                keys.push("upstreams = \"h3://app\"".to_owned());
+            }
             (_, name, Given::Required(example) | Given::Either(example, _)) => {
                 keys.push(format!("{name} = {example}"))
             }

@@ -147,6 +147,7 @@ impl FastCgi {
             // The handler reads heads itself; upstreams that differ in this would count their requests apart.
             header_bytes: 64 * KIB,
             proxy_protocol: None,
+            congestion_control: None,
             tls: UpstreamTls {
                 tls_name: None,
                 tls_ca: None,

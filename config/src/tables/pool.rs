@@ -8,7 +8,8 @@ use super::UpstreamTls;
 use super::hash_by::hash_by;
 use super::pool_upstream::{ADDRESS, MAX_UPSTREAMS, PoolUpstream, Upstreams};
 use super::upstream::upstream_address;
-use super::{HashBy, HealthCheck, ProxyProtocolVersion, proxy_protocol};
+use super::{HashBy, HealthCheck, ProxyProtocolVersion, UpstreamAddress, proxy_protocol};
+use crate::congestion::CongestionControl;
 use crate::error::Error;
 use crate::field::{self, Part, Record, tables_as_parts};
 use crate::schema::{
@@ -27,9 +28,10 @@ table! {
         /// Name of the pool, which routes and the log use.
         name: String { kind: name(), required: "\"app\"", reload: Live },
         /// Upstream servers with their ports; after http:// the port may be left out and is then 80.
-        /// Connections to a server whose address begins with https:// are encrypted; its port is 443 if none
-        /// is given. Keep servers without https:// on this host or on a private network. Servers with
-        /// https:// choose between HTTP/2 and HTTP/1.1 (see http2); h2c:// stands for HTTP/2 without TLS, as
+        /// Connections to a server whose address begins with https:// or h3:// are encrypted; its port is 443 if none
+        /// is given. Keep other servers on this host or on a private network. Servers with
+        /// https:// choose between HTTP/2 and HTTP/1.1 (see http2); h3:// stands for HTTP/3, over UDP, which loses less
+        /// time to losses on a long way than the others; h2c:// stands for HTTP/2 without TLS, as
         /// most gRPC servers speak it; all others get HTTP/1.1. For a server on this host that listens on a
         /// Unix socket, write unix: and the socket's path, or h2c://unix: and the path for HTTP/2; the user of Sluicegate
         /// needs write permission on the socket. An upstream with https:// that resets a stream of HTTP/2 because it requires
@@ -45,6 +47,7 @@ table! {
             examples: [
                 "[\"10.0.0.1:8080\", \"10.0.0.2:8080\"]",
                 "\"https://app.internal\"",
+                "\"h3://origin.example\"",
                 "\"h2c://10.0.0.1:50051\"",
                 "\"unix:/run/app.sock\"",
                 "\"h2c://unix:/run/app.sock\"",
@@ -156,6 +159,14 @@ table! {
             examples: ["\"v2\""],
             reload: Live
         },
+        /// Congestion control algorithm of what upstreams with h3:// are sent: requests and their bodies. Responses are sent by
+        /// the upstream's own. The algorithms and their options are those of a listener.
+        congestion_control: Option<CongestionControl> {
+            kind: Kind::CongestionControl,
+            unset: "cubic",
+            examples: ["\"bbr3\""],
+            reload: Live
+        },
         ..
         /// TLS to the upstreams.
         tls: UpstreamTls,
@@ -194,6 +205,14 @@ impl PoolSettings {
     /// Refuses keys that do not fit the upstreams.
     fn check(&self, upstreams: &Upstreams, section: &Section<'_>) -> Result<(), Error> {
         proxy_protocol::check(self.proxy_protocol, upstreams, section)?;
+        let has_h3 = upstreams.addresses().any(UpstreamAddress::is_h3);
+        if self.congestion_control.is_some() && !has_h3 {
+            let at = section.position("congestion_control");
+            let found = "`congestion_control` without an upstream that speaks HTTP/3";
+            let expected =
+                "an upstream such as \"h3://app\"; over TCP, the kernel has the algorithm";
+            return Err(section.source.error(at, found, expected));
+        }
         self.tls.check(upstreams, section)
     }
 }

@@ -13,7 +13,7 @@ use crate::value::Item;
 
 /// Expected address, in words.
 pub(super) const ADDRESS: &str = "a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\", \
-     \"https://app\" or \"unix:/run/app.sock\"";
+     \"https://app\", \"h3://app\" or \"unix:/run/app.sock\"";
 
 /// Largest number of upstreams of a pool.
 pub(super) const MAX_UPSTREAMS: usize = 64;

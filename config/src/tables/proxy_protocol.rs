@@ -22,18 +22,18 @@ pub(super) const VERSION: Kind = choice(ProxyProtocolVersion::WORDS);
 /// Refuses the protocol for upstreams whose connections clients share.
 ///
 /// # Errors
-/// An address begins with h2c://.
+/// An address begins with h2c:// or h3://.
 pub(super) fn check(
     version: Option<ProxyProtocolVersion>,
     upstreams: &Upstreams,
     section: &Section<'_>,
 ) -> Result<(), Error> {
-    let shares = |address: &&UpstreamAddress| address.is_h2c();
+    let shares = |address: &&UpstreamAddress| address.is_h2c() || address.is_h3();
     match upstreams.addresses().find(shares) {
         Some(address) if version.is_some() => {
             let at = section.position("proxy_protocol");
             let found = format!("`proxy_protocol` with upstream \"{address}\"");
-            let expected = "an address without h2c://: a connection names one client, and those of HTTP/2 have many";
+            let expected = "an address without h2c:// and h3://: a connection names one client, and those of HTTP/2 and HTTP/3 have many";
             Err(section.source.error(at, found, expected))
         }
         _ => Ok(()),
@@ -57,8 +57,11 @@ mod tests {
         for upstream in ["a:1", "https://a", "unix:/run/app.sock"] {
             assert!(read(upstream).is_ok(), "{upstream}");
         }
-        let error = read("h2c://a").unwrap_err().to_string();
-        assert!(error.starts_with("edge.toml:9:"), "{error}");
-        assert!(error.contains("`proxy_protocol` with upstream \"h2c://a:80\""), "{error}");
+        for (upstream, named) in [("h2c://a", "h2c://a:80"), ("h3://a", "h3://a:443")] {
+            let error = read(upstream).unwrap_err().to_string();
+            assert!(error.starts_with("edge.toml:9:"), "{error}");
+            let found = format!("`proxy_protocol` with upstream \"{named}\"");
+            assert!(error.contains(&found), "{error}");
+        }
     }
 }

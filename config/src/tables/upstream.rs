@@ -15,6 +15,8 @@ const MAX_SOCKET_PATH: usize = 107;
 const HTTPS: &str = "https://";
 /// Start of the address of a server that speaks HTTP/2 without TLS (RFC 9113 §3.3).
 const H2C: &str = "h2c://";
+/// Start of the address of a server that speaks HTTP/3.
+const H3: &str = "h3://";
 /// Start of the address of a FastCGI server.
 const FASTCGI: &str = "fastcgi://";
 
@@ -27,6 +29,8 @@ pub enum UpstreamAddress {
     Tls(String),
     /// Host and port of a TCP server that speaks HTTP/2 without TLS, as in `app:50051`.
     H2c(String),
+    /// Host and port of a UDP server that speaks HTTP/3, as in `app:443`.
+    H3(String),
     /// Absolute path of a Unix stream socket.
     Unix(PathBuf),
     /// Absolute path of a Unix stream socket whose server speaks HTTP/2.
@@ -41,9 +45,11 @@ impl UpstreamAddress {
     /// Returns host and port of the server; `None` for a socket.
     pub fn server(&self) -> Option<&str> {
         match self {
-            Self::Tcp(server) | Self::Tls(server) | Self::H2c(server) | Self::FastCgi(server) => {
-                Some(server)
-            }
+            Self::Tcp(server)
+            | Self::Tls(server)
+            | Self::H2c(server)
+            | Self::H3(server)
+            | Self::FastCgi(server) => Some(server),
             Self::Unix(_) | Self::UnixH2c(_) | Self::UnixFastCgi(_) => None,
         }
     }
@@ -52,7 +58,7 @@ impl UpstreamAddress {
     pub fn host_field(&self) -> &str {
         match self {
             Self::Tcp(server) | Self::H2c(server) => server.strip_suffix(":80").unwrap_or(server),
-            Self::Tls(server) => server.strip_suffix(":443").unwrap_or(server),
+            Self::Tls(server) | Self::H3(server) => server.strip_suffix(":443").unwrap_or(server),
             // FastCGI has no such field.
             Self::Unix(_) | Self::UnixH2c(_) | Self::FastCgi(_) | Self::UnixFastCgi(_) => {
                 "localhost"
@@ -60,25 +66,31 @@ impl UpstreamAddress {
         }
     }
 
-    /// Returns whether connections speak TLS.
+    /// Returns whether connections are encrypted, and the server has a certificate.
     pub fn is_tls(&self) -> bool {
-        matches!(self, Self::Tls(_))
+        matches!(self, Self::Tls(_) | Self::H3(_))
     }
 
     /// Returns whether all connections speak HTTP/2.
     pub fn is_h2c(&self) -> bool {
         matches!(self, Self::H2c(_) | Self::UnixH2c(_))
     }
+
+    /// Returns whether all connections speak HTTP/3.
+    pub fn is_h3(&self) -> bool {
+        matches!(self, Self::H3(_))
+    }
 }
 
 impl fmt::Display for UpstreamAddress {
-    /// Writes the address as a file does: `app:8080`, `https://app:443`, `h2c://app:50051`,
+    /// Writes the address as a file does: `app:8080`, `https://app:443`, `h2c://app:50051`, `h3://app:443`,
     /// `unix:/run/app.sock`, `h2c://unix:/run/app.sock`, `fastcgi://app:9000`, `fastcgi://unix:/run/php.sock`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(server) => f.write_str(server),
             Self::Tls(server) => write!(f, "{HTTPS}{server}"),
             Self::H2c(server) => write!(f, "{H2C}{server}"),
+            Self::H3(server) => write!(f, "{H3}{server}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
             Self::UnixH2c(path) => write!(f, "{H2C}unix:{}", path.display()),
             Self::FastCgi(server) => write!(f, "{FASTCGI}{server}"),
@@ -97,6 +109,9 @@ impl Word for UpstreamAddress {
             let socket = socket.map(|path| Self::UnixH2c(Path::new("/").join(path)));
             return socket.or_else(|| Some(Self::H2c(server.to_owned())));
         }
+        if let Some(server) = word.strip_prefix(H3) {
+            return Some(Self::H3(server.to_owned()));
+        }
         if let Some(server) = word.strip_prefix(FASTCGI) {
             let socket = server.strip_prefix("unix:/");
             let socket = socket.map(|path| Self::UnixFastCgi(Path::new("/").join(path)));
@@ -112,8 +127,8 @@ impl Word for UpstreamAddress {
 
 words_in_fields!(UpstreamAddress);
 
-/// Reads `host:port`; `http://host`, `h2c://host` or `https://host`, whose port is 80 or 443 if none is given; `unix:/path`; or
-/// `h2c://unix:/path`.
+/// Reads `host:port`; `http://host` or `h2c://host`, whose port is 80 if none is given; `https://host` or `h3://host`, whose port is
+/// 443 then; `unix:/path`; or `h2c://unix:/path`.
 pub(super) fn upstream_address(word: &str) -> Result<String, Refusal> {
     let server = match word.split_once("://") {
         _ if word.starts_with("unix:") && host_port(word).is_none() => return unix_socket(word),
@@ -129,6 +144,9 @@ pub(super) fn upstream_address(word: &str) -> Result<String, Refusal> {
         }
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => {
             with_port(rest, 443).map(|server| format!("{HTTPS}{server}"))
+        }
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("h3") => {
+            with_port(rest, 443).map(|server| format!("{H3}{server}"))
         }
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("h2c") => {
             if rest.starts_with("unix:") && with_port(rest, 80).is_none() {
@@ -203,6 +221,7 @@ mod tests {
         let tcp = |server: &str| UpstreamAddress::Tcp(server.to_owned());
         let tls = |server: &str| UpstreamAddress::Tls(server.to_owned());
         let h2c = |server: &str| UpstreamAddress::H2c(server.to_owned());
+        let h3 = |server: &str| UpstreamAddress::H3(server.to_owned());
         let unix = |path: &str| UpstreamAddress::Unix(path.into());
         let unix_h2c = |path: &str| UpstreamAddress::UnixH2c(path.into());
         for (word, address) in [
@@ -212,6 +231,8 @@ mod tests {
             ("HTTPS://[::1]:8443", tls("[::1]:8443")),
             ("h2c://App:50051", h2c("app:50051")),
             ("H2C://app/", h2c("app:80")),
+            ("H3://App/", h3("app:443")),
+            ("h3://[::1]:8443", h3("[::1]:8443")),
             ("unix:8080", tcp("unix:8080")),
             ("http://unix:8080", tcp("unix:8080")),
             ("unix:/run/App.sock", unix("/run/App.sock")),

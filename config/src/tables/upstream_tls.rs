@@ -10,7 +10,7 @@ use crate::section::Section;
 use crate::words::{canonical, host};
 
 table! {
-    /// TLS of the connections to upstreams whose address begins with https://.
+    /// TLS of the connections to upstreams whose address begins with https:// or h3://.
     #[derive(Eq, PartialOrd, Ord)]
     pub struct UpstreamTls = [tls] {
         /// Name that certificates of upstreams must be valid for; it is also sent to them (SNI). Set it if the address
@@ -49,7 +49,8 @@ table! {
             reload: Live
         },
         /// Whether upstreams with TLS are offered HTTP/2 beside HTTP/1.1, by ALPN. One that chooses it gets many requests at
-        /// a time on one connection. Upstreams without TLS get HTTP/2 if their address begins with h2c://.
+        /// a time on one connection. Upstreams without TLS get HTTP/2 if their address begins with h2c://, and those with h3://
+        /// get HTTP/3 in any case.
         http2: bool { kind: Kind::Switch, default: "true", reload: Live },
     }
 }

@@ -1,8 +1,8 @@
-//! The reverse proxy: forwards requests to HTTP/1.1 and HTTP/2 servers, and their responses to clients.
+//! The reverse proxy: forwards requests to servers of HTTP/1.1, HTTP/2 and HTTP/3, and their responses to clients.
 //!
 //! A route refers to a pool of upstreams, which is compiled with the site ([`PoolCompiler`]); each origin thread has the
 //! state of the pools ([`Pools`]). Bodies stream both ways, and neither side is read faster than the other accepts. It speaks
-//! HTTP/1.1 itself, and HTTP/2 by h2. This module chooses connections, bounds times, retries, and chooses the status that a client gets
+//! HTTP/1.1 itself, HTTP/2 by h2, and HTTP/3 by quiche. This module chooses connections, bounds times, retries, and chooses the status that a client gets
 //! for a failure. An exchange drives its HTTP/1.1 connection itself, so that dropping the exchange closes it at once.
 
 mod across_threads;
@@ -11,6 +11,7 @@ mod balance;
 mod bare_stream;
 mod blocks;
 mod claims;
+mod congestion;
 mod counters;
 mod deadline;
 mod definition;

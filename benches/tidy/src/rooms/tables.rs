@@ -111,6 +111,8 @@ const HTTP: Layers = Layers {
     crates: &[
         // Files are read by its `read_cached`: unsafe code is there.
         ("sluicegate_dataplane", &["files::disk"]),
+        ("sluicegate_quic_client", &["proxy"]),
+        ("sluicegate_cc", &["proxy::congestion"]),
         ("sluicegate_base::overload", &[]),
         ("sluicegate_base::secrets", &[]),
         ("sluicegate_base::tls", &[]),

@@ -36,8 +36,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sluicegate-balance", &["sluicegate-base", "sluicegate-cid", "sluicegate-config"]),
     (
         "sluicegate-http",
-        // Its tests read configurations, which name algorithms.
-        &["http", "sluicegate-base", "sluicegate-cc", "sluicegate-config", "sluicegate-dataplane"],
+        &[
+            "http",
+            "sluicegate-base",
+            "sluicegate-cc",
+            "sluicegate-config",
+            "sluicegate-dataplane",
+            "sluicegate-quic-client",
+        ],
     ),
     (
         "sluicegate-quic",

@@ -51,7 +51,7 @@ impl Pools {
             let opened = upstream.bare_stream(limit);
             let opened = reporter.during(Wait::UpstreamConnect, Wait::UpstreamResponse, opened);
             let failure = match opened.await {
-                Ok((stream, _)) => {
+                Ok(stream) => {
                     self.tally().count(|c| c.opened += 1);
                     return Ok(BareStream { stream, active });
                 }

@@ -11,6 +11,7 @@ use sluicegate_config::{
 
 use super::across_threads::{SharedState, UpstreamState};
 use super::balance::Policy;
+use super::congestion::CongestionSettings;
 use super::queue::Queue;
 use super::slots::Slots;
 use super::tls::{TlsContexts, TlsSettings, UpstreamTlsError};
@@ -39,6 +40,8 @@ pub(super) struct UpstreamSettings {
     pub(super) health_check: Option<HealthCheck>,
     /// TLS to the upstreams; `None` if none of the pool's addresses asks for it.
     pub(super) tls: Option<TlsSettings>,
+    /// Congestion control of connections over QUIC; `None` if none of the pool's addresses asks for it.
+    pub(super) congestion: Option<CongestionSettings>,
 }
 
 /// An upstream as a pool defines it.
@@ -134,6 +137,11 @@ impl PoolDefinition {
         } else {
             None
         };
+        let congestion = if pool.upstreams.addresses().any(UpstreamAddress::is_h3) {
+            Some(CongestionSettings::new(settings.congestion_control.as_ref())?)
+        } else {
+            None
+        };
         let of_upstreams = UpstreamSettings {
             // A connection that names a client serves one request.
             keepalive: match settings.proxy_protocol {
@@ -149,6 +157,7 @@ impl PoolDefinition {
             proxy_protocol: settings.proxy_protocol,
             health_check: Some(&pool.health_check).filter(|check| check.path.is_some()).cloned(),
             tls,
+            congestion,
         };
         let member = |upstream: &PoolUpstream| {
             MemberDefinition::new(upstream, &of_upstreams, settings.max_connections, states)

@@ -70,9 +70,11 @@ labels! {
         CertificateInvalid = "certificate_invalid",
         /// The upstream does not speak HTTP/2.
         NoHttp2 = "no_http2",
-        /// The upstream has reset the stream of HTTP/2 before the response's head.
+        /// The upstream does not speak HTTP/3, or no version of QUIC that this server knows.
+        NoHttp3 = "no_http3",
+        /// The upstream has reset the stream of HTTP/2 or HTTP/3 before the response's head.
         StreamReset = "stream_reset",
-        /// The upstream has refused the stream of HTTP/2 without processing the request.
+        /// The upstream has refused the stream of HTTP/2 or HTTP/3 without processing the request.
         StreamRefused = "stream_refused",
         /// The FastCGI server has refused the request: it is overloaded, or runs no scripts of this kind.
         RequestRefused = "request_refused",
@@ -125,6 +127,7 @@ impl Failure {
             Failure::Malformed
             | Failure::TooManyInterim
             | Failure::NoHttp2
+            | Failure::NoHttp3
             | Failure::Http1Required => "http_protocol_error",
             Failure::HeadTooLarge => "http_response_header_section_size",
             Failure::Switched | Failure::NoWebsocket => "http_upgrade_failed",
@@ -160,11 +163,14 @@ impl Failure {
             Failure::NoHttp2 => {
                 "it does not speak HTTP/2; give its address without h2c:// if it speaks HTTP/1.1"
             }
+            Failure::NoHttp3 => {
+                "it does not speak HTTP/3; give its address with https:// if it speaks HTTP/2 or HTTP/1.1 on this port"
+            }
             Failure::StreamReset => "it reset the stream before it responded",
             Failure::StreamRefused => "it refused the stream",
             Failure::RequestRefused => "it is overloaded, or runs no scripts of this kind",
             Failure::Http1Required => {
-                "it requires HTTP/1.1 for the request; give its address without h2c://, or set `http2 = false`"
+                "it requires HTTP/1.1 for the request; give its address without h2c:// or h3://, or set `http2 = false`"
             }
             Failure::Exhausted => "no descriptors or ports are left on this host",
             Failure::QueueFull => {

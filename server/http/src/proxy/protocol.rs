@@ -1,14 +1,17 @@
-//! What the proxy asks of the protocols that upstreams speak. Each is a folder, [`http1`] and [`http2`], and an arm of
-//! [`Protocols::begin`]; exchanges, retries and health checks know these traits alone.
+//! What the proxy asks of the protocols that upstreams speak. Each is a folder, [`http1`], [`http2`] and [`http3`], and an arm
+//! of [`Protocols::begin`]; exchanges, retries and health checks know these traits alone.
 
 mod http1;
 mod http2;
+mod http3;
+mod usage;
 
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::uri::Scheme;
@@ -19,23 +22,34 @@ pub(super) use self::http1::{Http1Connection, Http1Stream, IdleConnections};
 #[cfg(test)]
 pub(super) use self::http1::{PAUSE, SURPLUS};
 use self::http2::Http2Connection;
-pub(super) use self::http2::Http2Limits;
+use self::http3::Http3Connection;
 use super::failure::Failure;
 use super::interim::Interims;
 use super::metered_stream::{Meter, Open};
 use super::request_error::RequestError;
 use super::response::{BodySize, ReceivedHead};
-use super::transport::{ByteStream, Protocol};
+use super::transport::{Opened, Protocol};
 use super::tunnel::TunnelStream;
 use super::upload::UploadBody;
 use super::upstream_head::UpstreamHead;
 
-/// Everything that the protocols need to begin on fresh streams to an upstream.
+/// Limits of a connection that exchanges share.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConnectionLimits {
+    /// Time for which a connection without exchanges stays open.
+    pub(super) idle: Duration,
+    /// Age from which on a connection gets no further exchange; zero for any.
+    pub(super) max_age: Duration,
+    /// Largest header section of a response, bytes.
+    pub(super) header_bytes: u64,
+}
+
+/// Everything that the protocols need to begin on fresh connections to an upstream.
 #[derive(Debug)]
 pub(super) struct Protocols {
     /// Scheme of requests.
     pub(super) scheme: Scheme,
-    pub(super) limits: Http2Limits,
+    pub(super) limits: ConnectionLimits,
     /// Place for connections of HTTP/1.1 after their exchanges.
     pub(super) idle: Rc<IdleConnections>,
 }
@@ -48,25 +62,26 @@ pub(super) struct Begun {
 }
 
 impl Protocols {
-    /// Speaks a protocol on a fresh stream.
+    /// Speaks HTTP on a fresh connection.
     ///
     /// # Errors
-    /// The upstream has closed the stream, or does not speak the protocol.
-    pub(super) async fn begin(
-        &self,
-        protocol: Protocol,
-        stream: ByteStream,
-        open: Open,
-    ) -> Result<Begun, Failure> {
-        match protocol {
-            Protocol::Http1 => {
+    /// The upstream has closed the connection, or does not speak the protocol.
+    pub(super) async fn begin(&self, opened: Opened, open: Open) -> Result<Begun, Failure> {
+        match opened {
+            Opened::Stream(stream, Protocol::Http2) => {
+                let scheme = self.scheme.clone();
+                let opened = Http2Connection::open(stream, open, self.limits, scheme).await;
+                let (connection, stream) = opened?;
+                Ok(Begun { stream, shared: Some(connection) })
+            }
+            Opened::Stream(stream, _) => {
                 let connection = Http1Connection::new(stream, open, self.limits.header_bytes);
                 let stream = Http1Stream::new(Box::new(connection), &self.idle);
                 Ok(Begun { stream, shared: None })
             }
-            Protocol::Http2 => {
+            Opened::Quic(quic) => {
                 let scheme = self.scheme.clone();
-                let opened = Http2Connection::open(stream, open, self.limits, scheme).await;
+                let opened = Http3Connection::open(*quic, open, self.limits, scheme).await;
                 let (connection, stream) = opened?;
                 Ok(Begun { stream, shared: Some(connection) })
             }

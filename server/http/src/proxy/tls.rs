@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use boring::error::ErrorStack;
-use boring::pkey::PKey;
+use boring::pkey::{PKey, Private};
 use boring::sha::Sha256;
-use boring::ssl::{SslConnector, SslConnectorBuilder, SslMethod, SslVerifyMode, SslVersion};
+use boring::ssl::{SslConnector, SslContextBuilder, SslMethod, SslVerifyMode, SslVersion};
 use boring::x509::X509;
 use boring::x509::store::X509StoreBuilder;
 use sluicegate_base::named_file;
@@ -38,6 +38,50 @@ pub(crate) struct TlsContext {
     /// Whether HTTP/2 is offered.
     pub(super) http2: bool,
     pub(super) connector: SslConnector,
+    credentials: Credentials,
+}
+
+/// Certificates of both sides.
+struct Credentials {
+    /// Certificates of the trusted authorities; `None` if upstreams are not verified.
+    authorities: Option<Vec<X509>>,
+    /// This server's certificate chain and key.
+    identity: Option<(Vec<X509>, PKey<Private>)>,
+}
+
+impl Credentials {
+    fn give_to(&self, context: &mut SslContextBuilder) -> Result<(), ErrorStack> {
+        let mut store = X509StoreBuilder::new()?;
+        for certificate in self.authorities.iter().flatten() {
+            store.add_cert(certificate)?;
+        }
+        context.set_cert_store_builder(store);
+        let verifies = self.authorities.is_some();
+        context.set_verify(if verifies { SslVerifyMode::PEER } else { SslVerifyMode::NONE });
+        if let Some((chain, key)) = &self.identity {
+            let mut chain = chain.iter();
+            if let Some(leaf) = chain.next() {
+                context.set_certificate(leaf)?;
+            }
+            for intermediate in chain {
+                context.add_extra_chain_cert(intermediate.clone())?;
+            }
+            context.set_private_key(key)?;
+        }
+        Ok(())
+    }
+}
+
+impl TlsContext {
+    /// Returns a context of the same settings for connections of QUIC, whose own are not set.
+    ///
+    /// # Errors
+    /// The TLS library failed.
+    pub(super) fn for_quic(&self) -> Result<SslContextBuilder, ErrorStack> {
+        let mut context = SslContextBuilder::new(SslMethod::tls())?;
+        self.credentials.give_to(&mut context)?;
+        Ok(context)
+    }
 }
 
 /// Error in the TLS settings of upstreams.
@@ -89,6 +133,11 @@ pub enum UpstreamTlsError {
     /// The TLS library failed.
     #[error("the TLS library failed: {0}")]
     Library(#[from] ErrorStack),
+    /// This build has no such algorithm for connections over QUIC.
+    #[error(
+        "unknown congestion control algorithm `{0}`; `sluicegate cc` lists those of this build"
+    )]
+    UnknownAlgorithm(String),
 }
 
 impl UpstreamTlsError {
@@ -96,6 +145,7 @@ impl UpstreamTlsError {
     pub fn key(&self) -> &'static str {
         match self {
             UpstreamTlsError::File { key, .. } | UpstreamTlsError::Content { key, .. } => key,
+            UpstreamTlsError::UnknownAlgorithm(_) => "congestion_control",
             UpstreamTlsError::Host { .. }
             | UpstreamTlsError::NoAuthorities
             | UpstreamTlsError::Library(_) => "upstreams",
@@ -263,51 +313,42 @@ impl Files {
         let mut builder = SslConnector::builder(SslMethod::tls())?;
         builder.set_min_proto_version(Some(SslVersion::TLS1_2))?;
         builder.set_alpn_protos(if self.http2 { ALPN_HTTP2 } else { ALPN_HTTP1 })?;
-        let mut store = X509StoreBuilder::new()?;
-        if let Some(authorities) = &self.authorities {
-            for certificate in authorities.certificates()? {
-                store.add_cert(&certificate)?;
-            }
-        } else {
-            builder.set_verify(SslVerifyMode::NONE);
-        }
-        builder.set_cert_store_builder(store);
-        if let Some((certificate, key)) = &self.identity {
-            identify(&mut builder, certificate, key)?;
-        }
+        let identity = self.identity.as_ref();
+        let credentials = Credentials {
+            authorities: self.authorities.as_ref().map(Source::certificates).transpose()?,
+            identity: identity.map(|(chain, key)| identity_of(chain, key)).transpose()?,
+        };
+        credentials.give_to(&mut builder)?;
         sessions::keep_sessions(&mut builder);
         Ok(TlsContext {
             digest,
             verify: self.authorities.is_some(),
             http2: self.http2,
             connector: builder.build(),
+            credentials,
         })
     }
 }
 
-/// Gives the context this server's certificate chain and key.
-fn identify(
-    builder: &mut SslConnectorBuilder,
+/// Returns this server's certificate chain and key.
+fn identity_of(
     certificate: &Source,
     key: &Source,
-) -> Result<(), UpstreamTlsError> {
-    let mut chain = certificate.certificates()?.into_iter();
-    if let Some(leaf) = chain.next() {
-        builder.set_certificate(&leaf)?;
-    }
-    for intermediate in chain {
-        builder.add_extra_chain_cert(intermediate)?;
-    }
+) -> Result<(Vec<X509>, PKey<Private>), UpstreamTlsError> {
+    let chain = certificate.certificates()?;
     let private = PKey::private_key_from_pem(&key.bytes).map_err(|error| {
         let remedy = "give a PEM file with BEGIN PRIVATE KEY and no passphrase";
         key.refused(error, remedy)
     })?;
-    let mismatch = |_| {
+    let mut belongs = false;
+    if let Some(leaf) = chain.first() {
+        belongs = leaf.public_key()?.public_eq(&private);
+    }
+    if !belongs {
         let cause = "the key does not belong to tls_certificate";
-        key.refused(cause, "give the pair that was issued together")
-    };
-    builder.set_private_key(&private).map_err(mismatch)?;
-    builder.check_private_key().map_err(mismatch)
+        return Err(key.refused(cause, "give the pair that was issued together"));
+    }
+    Ok((chain, private))
 }
 
 #[cfg(test)]

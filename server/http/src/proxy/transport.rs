@@ -1,7 +1,9 @@
 //! Transports of upstream connections.
 
+mod attempts;
 mod host_name;
 pub(super) mod proxy_protocol;
+pub(super) mod quic;
 mod resolver;
 pub(super) mod sessions;
 mod tcp;
@@ -17,13 +19,14 @@ use sluicegate_config::UpstreamAddress;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use self::host_name::HostName;
+use self::quic::{QuicConnection, QuicServer};
 use self::tls::{TlsServer, TlsStream};
 use self::unix::SocketPath;
 use super::counters::Tally;
+use super::definition::UpstreamSettings;
 use super::failure::Failure;
-use super::tls::TlsSettings;
 
-/// Transport to one upstream: opens the byte streams of its connections.
+/// Transport to one upstream: opens its connections.
 ///
 /// [`MeteredStream`](super::metered_stream::MeteredStream) counts the bytes of HTTP above the transport. So a request whose
 /// connection fails in a TLS handshake counts as not sent.
@@ -35,6 +38,8 @@ pub(super) enum Transport {
     H2c(Rc<HostName>),
     /// TLS over TCP.
     Tls(Box<TlsServer>),
+    /// QUIC over UDP.
+    Quic(Box<QuicServer>),
     /// Unix stream socket at this path, for one of the protocols.
     Unix(SocketPath, Protocol),
 }
@@ -47,6 +52,25 @@ pub(super) type ByteStream = Box<dyn AsyncReadWrite>;
 pub(super) enum Protocol {
     Http1,
     Http2,
+    Http3,
+}
+
+/// A connection that is open, before HTTP begins on it.
+pub(super) enum Opened {
+    /// A byte stream, and the protocol to speak on it.
+    Stream(ByteStream, Protocol),
+    /// A connection of QUIC, which speaks HTTP/3.
+    Quic(Box<QuicConnection>),
+}
+
+impl Opened {
+    /// Returns the protocol to speak.
+    pub(super) fn protocol(&self) -> Protocol {
+        match self {
+            Opened::Stream(_, protocol) => *protocol,
+            Opened::Quic(_) => Protocol::Http3,
+        }
+    }
 }
 
 /// Stream that can be read and written.
@@ -55,21 +79,25 @@ pub(super) trait AsyncReadWrite: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> AsyncReadWrite for S {}
 
 impl Transport {
-    /// Returns the transport to an address, whose name the name servers `resolver` know, or those of the system. A pool with an address that asks for TLS has TLS settings.
+    /// Returns the transport to an address of a pool with these settings. One with an address that asks for TLS has TLS settings.
     pub(super) fn new(
         address: &UpstreamAddress,
-        tls: Option<&TlsSettings>,
-        resolver: &[SocketAddr],
+        settings: &UpstreamSettings,
         tally: &Rc<Tally>,
     ) -> Transport {
-        let name = |server: &str| HostName::new(server, resolver, tally);
+        let name = |server: &str| HostName::new(server, &settings.resolver, tally);
+        let tls = || {
+            let tls = settings.tls.as_ref();
+            tls.expect("TLS settings of a pool with an address that asks for TLS")
+        };
         match address {
             UpstreamAddress::Tcp(server) => Transport::Tcp(name(server)),
             UpstreamAddress::Tls(server) => {
-                let settings =
-                    tls.expect("TLS settings of a pool with an address that asks for TLS");
-                let host = name(server);
-                Transport::Tls(Box::new(TlsServer::new(server, host, settings)))
+                Transport::Tls(Box::new(TlsServer::new(server, name(server), tls())))
+            }
+            UpstreamAddress::H3(server) => {
+                let server = QuicServer::new(server, name(server), tls(), settings);
+                Transport::Quic(Box::new(server))
             }
             UpstreamAddress::H2c(server) => Transport::H2c(name(server)),
             UpstreamAddress::Unix(path) => Transport::Unix(SocketPath::new(path), Protocol::Http1),
@@ -88,6 +116,7 @@ impl Transport {
         match self {
             Transport::Tls(server) if server.offers_http2() => None,
             Transport::H2c(_) => Some(Protocol::Http2),
+            Transport::Quic(_) => Some(Protocol::Http3),
             Transport::Tcp(_) | Transport::Tls(_) => Some(Protocol::Http1),
             Transport::Unix(_, protocol) => Some(*protocol),
         }
@@ -101,27 +130,40 @@ impl Transport {
     /// Returns the scheme of requests to the upstream.
     pub(super) fn scheme(&self) -> Scheme {
         match self {
-            Transport::Tls(_) => Scheme::HTTPS,
+            Transport::Tls(_) | Transport::Quic(_) => Scheme::HTTPS,
             Transport::Tcp(_) | Transport::H2c(_) | Transport::Unix(..) => Scheme::HTTP,
         }
     }
 
-    /// Opens a stream within `limit`, and returns the protocol to speak on it. `header` goes ahead of everything, TLS included.
+    /// Opens a connection within `limit`. `header` goes ahead of everything, TLS included; QUIC has no place for one.
     ///
     /// # Errors
     /// Why there is none; [`Failure::ConnectTimeout`] after `limit`.
-    pub(super) async fn connect(
+    pub(super) async fn connect(&self, limit: Duration, header: &[u8]) -> Result<Opened, Failure> {
+        if let Transport::Quic(server) = self {
+            return Ok(Opened::Quic(Box::new(server.connect(limit).await?)));
+        }
+        let (stream, protocol) = self.connect_for(limit, header, None).await?;
+        Ok(Opened::Stream(stream, protocol))
+    }
+
+    /// Opens a byte stream within `limit`, whatever is spoken on it.
+    ///
+    /// # Errors
+    /// Those of [`Transport::connect`].
+    pub(super) async fn stream(
         &self,
         limit: Duration,
         header: &[u8],
-    ) -> Result<(ByteStream, Protocol), Failure> {
-        self.connect_for(limit, header, None).await
+    ) -> Result<ByteStream, Failure> {
+        let (stream, _) = self.connect_for(limit, header, None).await?;
+        Ok(stream)
     }
 
     /// Opens a stream within `limit` for HTTP/1.1.
     ///
     /// # Errors
-    /// Those of [`Transport::connect`]; [`Failure::NoWebsocket`] for an upstream that speaks HTTP/2 only.
+    /// Those of [`Transport::connect`]; [`Failure::NoWebsocket`] for an upstream that does not speak it.
     pub(super) async fn connect_http1(
         &self,
         limit: Duration,
@@ -134,7 +176,7 @@ impl Transport {
         if protocol == Protocol::Http1 { Ok(stream) } else { Err(Failure::NoWebsocket) }
     }
 
-    /// Opens a stream, and offers only the protocol `only` where the upstream would choose.
+    /// Opens a stream, and offers only the protocol `only` where the upstream would choose. Over QUIC there is none.
     async fn connect_for(
         &self,
         limit: Duration,
@@ -148,6 +190,7 @@ impl Transport {
                 let protocol = chosen(&stream);
                 (Box::new(stream), protocol)
             }
+            Transport::Quic(_) => return Err(Failure::NoWebsocket),
             Transport::Tcp(name) => {
                 let stream = tcp::connect(name, limit).await?;
                 (Box::new(proxy_protocol::begin(stream, header).await?), Protocol::Http1)

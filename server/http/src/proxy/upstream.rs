@@ -16,11 +16,11 @@ use super::failure::Failure;
 use super::health::Health;
 use super::metered_stream::Open;
 use super::protocol::{
-    Begun, Http1Stream, Http2Limits, IdleConnections, Protocols, UpstreamStream,
+    Begun, ConnectionLimits, Http1Stream, IdleConnections, Protocols, UpstreamStream,
 };
 use super::shared::{SharedConnections, Turn};
 use super::slots::{Slot, Slots};
-use super::transport::{ByteStream, Protocol, Transport, proxy_protocol};
+use super::transport::{ByteStream, Opened, Protocol, Transport, proxy_protocol};
 use super::verdict::Verdict;
 use crate::peer::Peer;
 
@@ -61,7 +61,7 @@ impl Upstream {
         tally: &Rc<Tally>,
     ) -> Rc<Upstream> {
         let (address, settings) = (&member.address, &pool.settings);
-        let transport = Transport::new(address, settings.tls.as_ref(), &settings.resolver, tally);
+        let transport = Transport::new(address, settings, tally);
         Rc::new(Upstream {
             label: address.to_string().into(),
             host: address.host_field().to_owned(),
@@ -69,7 +69,7 @@ impl Upstream {
             is_http1_only: Cell::new(false),
             protocols: Protocols {
                 scheme: transport.scheme(),
-                limits: Http2Limits {
+                limits: ConnectionLimits {
                     idle: match settings.keepalive {
                         0 => Duration::ZERO,
                         _ => settings.keepalive_timeout,
@@ -121,17 +121,17 @@ impl Upstream {
         &self.state.verdict
     }
 
-    /// Opens a stream within `limit` for no client's exchange of HTTP, and returns the protocol to speak on it.
+    /// Returns what a connection of no client begins with.
+    fn own_header(&self) -> Vec<u8> {
+        self.proxy_protocol.map(proxy_protocol::of_server).unwrap_or_default()
+    }
+
+    /// Opens a byte stream within `limit` for another protocol than HTTP.
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) async fn bare_stream(
-        &self,
-        limit: Duration,
-    ) -> Result<(ByteStream, Protocol), Failure> {
-        let header = self.proxy_protocol.map(proxy_protocol::of_server);
-        let header = header.unwrap_or_default();
-        self.transport.connect(limit, &header).await
+    pub(super) async fn bare_stream(&self, limit: Duration) -> Result<ByteStream, Failure> {
+        self.transport.stream(limit, &self.own_header()).await
     }
 
     /// Opens a connection within `limit` for a health check, which no exchange uses.
@@ -142,10 +142,10 @@ impl Upstream {
         &self,
         limit: Duration,
     ) -> Result<Box<dyn UpstreamStream>, Failure> {
-        let (stream, protocol) = self.bare_stream(limit).await?;
+        let opened = self.transport.connect(limit, &self.own_header()).await?;
         // The metrics count the connections of exchanges.
         let open = Open::new(&Rc::default());
-        let Begun { stream, shared } = self.protocols.begin(protocol, stream, open).await?;
+        let Begun { stream, shared } = self.protocols.begin(opened, open).await?;
         if let Some(connection) = shared {
             connection.retire();
         }
@@ -222,7 +222,7 @@ impl Upstream {
     /// it to an upstream that speaks HTTP/1.1 as well; otherwise a connection of HTTP/1.1.
     ///
     /// # Errors
-    /// Why there is none; [`Failure::NoWebsocket`] if the upstream speaks HTTP/2 only, and takes no tunnels.
+    /// Why there is none; [`Failure::NoWebsocket`] if the upstream speaks HTTP/2 or HTTP/3 only, and takes no tunnels.
     pub(super) async fn stream_for_tunnel(
         &self,
         peer: &Peer,
@@ -263,17 +263,18 @@ impl Upstream {
         let stream = self.transport.connect_http1(limit, &header).await?;
         self.tally.count(|c| c.opened += 1);
         let open = Open::new(&self.connections);
-        Ok(self.protocols.begin(Protocol::Http1, stream, open).await?.stream)
+        let opened = Opened::Stream(stream, Protocol::Http1);
+        Ok(self.protocols.begin(opened, open).await?.stream)
     }
 
     /// Opens a connection, and remembers the protocol that the upstream has chosen.
     async fn open(&self, deadline: Instant) -> Result<Box<dyn UpstreamStream>, Failure> {
         let limit = deadline.saturating_duration_since(Instant::now());
-        let (stream, protocol) = self.transport.connect(limit, &[]).await?;
+        let opened = self.transport.connect(limit, &[]).await?;
         self.tally.count(|c| c.opened += 1);
-        self.protocol.set(Some(protocol));
+        self.protocol.set(Some(opened.protocol()));
         let open = Open::new(&self.connections);
-        let begun = timeout_at(deadline, self.protocols.begin(protocol, stream, open)).await;
+        let begun = timeout_at(deadline, self.protocols.begin(opened, open)).await;
         let Begun { stream, shared } = begun.map_err(|_| Failure::ConnectTimeout)??;
         if let Some(connection) = shared {
             self.shared.add(connection);

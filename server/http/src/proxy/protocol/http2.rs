@@ -5,4 +5,4 @@ mod slot;
 mod stream;
 mod tunnel;
 
-pub(in crate::proxy) use connection::{Http2Connection, Http2Limits};
+pub(in crate::proxy) use connection::Http2Connection;

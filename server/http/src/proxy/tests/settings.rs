@@ -29,6 +29,7 @@ pub(super) fn proxy_to(upstreams: Vec<UpstreamAddress>) -> Proxy {
         fail_timeout: Duration::from_secs(10),
         header_bytes: 16 << 10,
         proxy_protocol: None,
+        congestion_control: None,
         tls: UpstreamTls {
             tls_name: None,
             tls_ca: None,

@@ -36,13 +36,9 @@ pub(in crate::proxy) struct TlsServer {
 impl TlsServer {
     /// Returns the server of an address, `host:port`.
     pub(super) fn new(server: &str, host: Rc<HostName>, settings: &TlsSettings) -> TlsServer {
-        let own = server.rsplit_once(':').map_or(server, |(host, _)| host);
-        let name = settings.name.as_deref().unwrap_or(own);
-        // Neither SNI nor certificates have the brackets of an IPv6 address or the dot of the root (RFC 6066 §3).
-        let name = name.trim_start_matches('[').trim_end_matches(']');
         TlsServer {
             host,
-            name: name.trim_end_matches('.').to_owned(),
+            name: name_of(server, settings),
             context: Arc::clone(&settings.context),
             sessions: Sessions::default(),
         }
@@ -98,12 +94,26 @@ impl TlsServer {
     }
 }
 
+/// Returns the name to verify and to send for an address, `host:port`.
+pub(super) fn name_of(server: &str, settings: &TlsSettings) -> String {
+    let own = server.rsplit_once(':').map_or(server, |(host, _)| host);
+    let name = settings.name.as_deref().unwrap_or(own);
+    // Neither SNI nor certificates have the brackets of an IPv6 address or the dot of the root (RFC 6066 §3).
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name.trim_end_matches('.').to_owned()
+}
+
 /// Returns the failure that an error of a handshake with verification stands for.
 fn failure(error: &HandshakeError<EndlessStream>) -> Failure {
     let verified = error.ssl().map(|ssl| ssl.verify_result());
-    let Some(Err(refused)) = verified else {
-        return Failure::TlsHandshake;
-    };
+    match verified {
+        Some(Err(refused)) => of_verification(refused),
+        _ => Failure::TlsHandshake,
+    }
+}
+
+/// Returns the failure that the result of a verification stands for.
+pub(super) fn of_verification(refused: X509VerifyError) -> Failure {
     match refused {
         // There was no certificate.
         X509VerifyError::INVALID_CALL => Failure::TlsHandshake,

@@ -12,11 +12,12 @@ use http::uri::Scheme;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-use super::slot::Usage;
+use super::slot::StreamSlot;
 use super::stream::Http2Stream;
 use crate::proxy::failure::Failure;
 use crate::proxy::metered_stream::{Meter, MeteredStream, Open};
-use crate::proxy::protocol::{SharedConnection, UpstreamStream};
+use crate::proxy::protocol::usage::Usage;
+use crate::proxy::protocol::{ConnectionLimits, SharedConnection, UpstreamStream};
 use crate::proxy::transport::ByteStream;
 
 /// Largest number of exchanges that share a connection, if the upstream allows more.
@@ -37,17 +38,6 @@ const PING_AFTER: Duration = Duration::from_secs(20);
 /// Time for which a connection without exchanges may say good-bye.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// Limits of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::proxy) struct Http2Limits {
-    /// Time for which a connection without exchanges stays open.
-    pub(in crate::proxy) idle: Duration,
-    /// Age from which on a connection gets no further exchange; zero for any.
-    pub(in crate::proxy) max_age: Duration,
-    /// Largest header section of a response, bytes.
-    pub(in crate::proxy) header_bytes: u64,
-}
-
 type Driver = Connection<MeteredStream, Bytes>;
 
 /// HTTP/2 connection. A task drives it, and closes it when it has been idle for too long or the upstream is silent.
@@ -56,7 +46,7 @@ pub(in crate::proxy) struct Http2Connection {
     sender: RefCell<Option<SendRequest<Bytes>>>,
     /// Scheme of its requests.
     scheme: Scheme,
-    limits: Http2Limits,
+    limits: ConnectionLimits,
     meter: Rc<Meter>,
     opened_at: Instant,
     usage: Rc<Usage>,
@@ -80,7 +70,7 @@ impl Http2Connection {
     pub(in crate::proxy) async fn open(
         stream: ByteStream,
         open: Open,
-        limits: Http2Limits,
+        limits: ConnectionLimits,
         scheme: Scheme,
     ) -> Result<(Rc<Http2Connection>, Box<dyn UpstreamStream>), Failure> {
         let (stream, meter) = MeteredStream::that_ends(stream, open);
@@ -163,7 +153,8 @@ impl SharedConnection for Http2Connection {
 
     fn begin(self: Rc<Self>) -> Option<Box<dyn UpstreamStream>> {
         let sender = self.sender.borrow().clone()?;
-        Some(Box::new(Http2Stream::new(self.usage.begin(sender), self.scheme.clone())))
+        let slot = StreamSlot::new(sender, self.usage.begin());
+        Some(Box::new(Http2Stream::new(slot, self.scheme.clone())))
     }
 
     fn retire(&self) {
