@@ -32,6 +32,7 @@ mod greedy;
 mod grpc;
 mod hostile;
 mod http3;
+mod http3_upstream;
 mod identified;
 mod inherit;
 mod installed;
