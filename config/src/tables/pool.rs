@@ -30,8 +30,8 @@ table! {
         /// Upstream servers with their ports; after http:// the port may be left out and is then 80.
         /// Connections to a server whose address begins with https:// or h3:// are encrypted; its port is 443 if none
         /// is given. Keep other servers on this host or on a private network. Servers with
-        /// https:// choose between HTTP/2 and HTTP/1.1 (see http2); h3:// stands for HTTP/3, over UDP, which loses less
-        /// time to losses on a long way than the others; h2c:// stands for HTTP/2 without TLS, as
+        /// https:// choose between HTTP/2 and HTTP/1.1 (see http2); h3:// stands for HTTP/3, over UDP, where
+        /// no request waits for what another has lost; h2c:// stands for HTTP/2 without TLS, as
         /// most gRPC servers speak it; all others get HTTP/1.1. For a server on this host that listens on a
         /// Unix socket, write unix: and the socket's path, or h2c://unix: and the path for HTTP/2; the user of Sluicegate
         /// needs write permission on the socket. An upstream with https:// that resets a stream of HTTP/2 because it requires
