@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use sluicegate_cc::Registry;
+use sluicegate_cc::{Algorithm, Options, Registry};
 use sluicegate_config::CongestionControl;
 use sluicegate_quic_client::Factory;
 
@@ -16,8 +16,8 @@ const DEFAULT: &str = "cubic";
 pub(super) struct CongestionSettings {
     /// The algorithm with all its options, as a file has it.
     text: String,
-    /// Makes a controller for each connection.
-    pub(super) factory: Factory,
+    algorithm: Algorithm,
+    options: Options,
 }
 
 impl CongestionSettings {
@@ -34,7 +34,12 @@ impl CongestionSettings {
         let algorithm = *registry.find(name).ok_or_else(unknown)?;
         let text = control.map_or_else(|| name.to_owned(), CongestionControl::to_string);
         let options = control.map_or_else(|| algorithm.defaults(), |known| known.options.clone());
-        Ok(CongestionSettings { text, factory: Factory::new(algorithm, options) })
+        Ok(CongestionSettings { text, algorithm, options })
+    }
+
+    /// Returns what makes a controller for each connection.
+    pub(super) fn factory(&self) -> Factory {
+        Factory::new(self.algorithm, self.options.clone())
     }
 }
 

@@ -113,11 +113,15 @@ fn what_was_not_processed_goes_to_another_upstream(backend: &str) {
     let rejecting = Peer::start(&folder, async |_: Request<()>, mut stream: PeerStream| {
         stream.stop_stream(Code::H3_REQUEST_REJECTED);
     });
-    let closing = Peer::serving(&folder, quinn::TransportConfig::default(), async |connection: quinn::Connection| {
-        // With the first stream.
-        let _ = connection.accept_bi().await;
-        connection.close(0x100u32.into(), b"");
-    });
+    let closing = Peer::serving(
+        &folder,
+        quinn::TransportConfig::default(),
+        async |connection: quinn::Connection| {
+            // With the first stream.
+            let _ = connection.accept_bi().await;
+            connection.close(0x100u32.into(), b"");
+        },
+    );
     let good = Peer::start(&folder, misbehave);
     for bad in [&rejecting, &closing] {
         let keys = "max_fails = 0\nretry_budget = 100";

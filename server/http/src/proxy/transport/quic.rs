@@ -116,7 +116,7 @@ impl QuicServer {
         config.set_disable_active_migration(true);
         config.enable_ecn(true);
         if let Some(congestion) = &self.congestion {
-            config.set_cc_factory(congestion.factory.clone());
+            config.set_cc_factory(congestion.factory());
         }
         Ok(config)
     }
