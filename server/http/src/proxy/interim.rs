@@ -30,6 +30,12 @@ impl Interims {
         }
     }
 
+    /// Moves those of another collection behind these.
+    pub(super) fn take_from(&self, other: &Interims) {
+        self.seen.set(self.seen.get().saturating_add(other.seen.take()));
+        self.waiting.borrow_mut().append(&mut other.waiting.borrow_mut());
+    }
+
     /// Returns whether more than [`MAX_INTERIM`] have arrived.
     pub(super) fn too_many(&self) -> bool {
         self.seen.get() > MAX_INTERIM

@@ -1,7 +1,6 @@
 //! Header sections of HTTP/3, from and to the types of the proxy.
 
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRANSFER_ENCODING, UPGRADE};
-use http::request::Parts;
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version};
 use sluicegate_quic_client::{Header, NameValue as _};
@@ -9,6 +8,7 @@ use sluicegate_quic_client::{Header, NameValue as _};
 use crate::exchange::Fields;
 use crate::proxy::request_error::RequestError;
 use crate::proxy::response::ReceivedHead;
+use crate::proxy::upstream_head::UpstreamHead;
 
 /// Bytes that a field counts beside its name and value (RFC 9114 §4.2.2).
 const OVERHEAD: usize = 32;
@@ -16,26 +16,30 @@ const OVERHEAD: usize = 32;
 /// Head of a request: pseudo-fields and fields, in their order.
 pub(super) type RequestHead = Vec<Header>;
 
-/// Returns the head of a request in HTTP/3 (RFC 9114 §4.3.1).
+/// Returns the head of a request in HTTP/3 (RFC 9114 §4.3.1), whose body may be over.
 ///
 /// # Errors
 /// The request names no host that could be an authority.
-pub(super) fn request(parts: &Parts, scheme: &Scheme) -> Result<RequestHead, RequestError> {
-    let host = parts.headers.get(HOST);
-    let host = host.filter(|host| Authority::try_from(host.as_bytes()).is_ok());
+pub(super) fn request(
+    given: &UpstreamHead<'_>,
+    is_over: bool,
+    scheme: &Scheme,
+) -> Result<RequestHead, RequestError> {
+    let host = given.values(&HOST).next();
+    let host = host.filter(|host| Authority::try_from(*host).is_ok());
     let host = host.ok_or(RequestError::Authority)?;
-    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-    let mut head = Vec::with_capacity(parts.headers.len() + 3);
-    head.push(Header::new(b":method", parts.method.as_str().as_bytes()));
-    head.push(Header::new(b":scheme", scheme.as_str().as_bytes()));
-    head.push(Header::new(b":authority", host.as_bytes()));
-    head.push(Header::new(b":path", path.as_bytes()));
-    let fields = parts.headers.iter();
-    let own = [HOST, CONNECTION, TRANSFER_ENCODING, UPGRADE];
-    let fields = fields.filter(|(name, _)| !own.contains(name));
-    head.extend(
-        fields.map(|(name, value)| Header::new(name.as_str().as_bytes(), value.as_bytes())),
-    );
+    let mut head = vec![
+        Header::new(b":method", given.method().as_bytes()),
+        Header::new(b":scheme", scheme.as_str().as_bytes()),
+        Header::new(b":authority", host),
+        Header::new(b":path", given.target()),
+    ];
+    let own = [HOST, CONNECTION, UPGRADE];
+    let lines = given.lines().filter(|(name, _)| !own.contains(name));
+    head.extend(lines.map(|(name, value)| Header::new(name.as_str().as_bytes(), value)));
+    if let Some(length) = given.content_length(is_over) {
+        head.push(Header::new(b"content-length", length.to_string().as_bytes()));
+    }
     Ok(head)
 }
 
@@ -98,6 +102,7 @@ fn field(line: &Header) -> Option<(HeaderName, HeaderValue)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proxy::upstream_head::Framing;
 
     fn section(lines: &[(&str, &str)]) -> Vec<Header> {
         let line = |(name, value): &(&str, &str)| Header::new(name.as_bytes(), value.as_bytes());
@@ -106,15 +111,19 @@ mod tests {
 
     #[test]
     fn request_has_pseudo_fields_first_and_no_field_of_a_connection() {
-        let request = http::Request::post("/a?b=c")
-            .header("host", "app:8443")
-            .header("connection", "close")
-            .header("transfer-encoding", "chunked")
-            .header("te", "trailers")
-            .header("x-a", "1")
-            .header("x-a", "2");
-        let (parts, ()) = request.body(()).unwrap().into_parts();
-        let expected = section(&[
+        let line = |name, value| (HeaderName::from_static(name), HeaderValue::from_static(value));
+        let lines = [
+            line("host", "app:8443"),
+            line("connection", "close"),
+            line("te", "trailers"),
+            line("x-a", "1"),
+            line("x-a", "2"),
+        ];
+        let target = |text: &mut Vec<u8>| text.extend_from_slice(b"/a?b=c");
+        let mut head = UpstreamHead::new("POST", lines.len(), target).unwrap();
+        assert_eq!(request(&head, true, &Scheme::HTTPS), Err(RequestError::Authority));
+        lines.iter().for_each(|(name, value)| head.push(name, value));
+        let mut expected = section(&[
             (":method", "POST"),
             (":scheme", "https"),
             (":authority", "app:8443"),
@@ -123,9 +132,10 @@ mod tests {
             ("x-a", "1"),
             ("x-a", "2"),
         ]);
-        assert_eq!(super::request(&parts, &Scheme::HTTPS), Ok(expected));
-        let (parts, ()) = http::Request::new(()).into_parts();
-        assert_eq!(super::request(&parts, &Scheme::HTTPS), Err(RequestError::Authority));
+        head.set_framing(Framing::Chunked);
+        assert_eq!(request(&head, false, &Scheme::HTTPS).as_ref(), Ok(&expected));
+        expected.push(Header::new(b"content-length", b"0"));
+        assert_eq!(request(&head, true, &Scheme::HTTPS), Ok(expected));
     }
 
     #[test]

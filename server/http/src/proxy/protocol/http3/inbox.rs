@@ -26,7 +26,7 @@ pub(super) enum StreamEnd {
 /// Sections and the end of a response, until its exchange takes them. The body stays in its stream.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    interims: Rc<Interims>,
+    interims: Interims,
     head: RefCell<Option<ReceivedHead>>,
     /// Whether the final response's head has come, so that a further section is that of its trailers.
     has_head: Cell<bool>,
@@ -38,10 +38,10 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Returns an empty one. Informational responses go to `interims`.
-    pub(super) fn new(interims: &Rc<Interims>) -> Rc<Inbox> {
+    /// Returns an empty one.
+    pub(super) fn new() -> Rc<Inbox> {
         Rc::new(Inbox {
-            interims: Rc::clone(interims),
+            interims: Interims::default(),
             head: RefCell::default(),
             has_head: Cell::new(false),
             trailers: RefCell::default(),
@@ -103,6 +103,11 @@ impl Inbox {
         if !waker.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
         }
+    }
+
+    /// Moves the informational responses that have come to `interims`.
+    pub(super) fn move_interims(&self, interims: &Interims) {
+        interims.take_from(&self.interims);
     }
 
     pub(super) fn take_head(&self) -> Option<ReceivedHead> {

@@ -15,6 +15,7 @@ use super::inbox::{Inbox, StreamEnd};
 use super::session::Unopened;
 use super::shared_session::SharedSession;
 use super::upload::Http3Upload;
+use crate::proxy::deadline::Deadline;
 use crate::proxy::failure::Failure;
 use crate::proxy::interim::Interims;
 use crate::proxy::metered_stream::Meter;
@@ -24,6 +25,7 @@ use crate::proxy::request_error::RequestError;
 use crate::proxy::response::{BodySize, ReceivedHead};
 use crate::proxy::tunnel::TunnelStream;
 use crate::proxy::upload::UploadBody;
+use crate::proxy::upstream_head::UpstreamHead;
 
 /// How far an exchange has come.
 enum Stage {
@@ -61,6 +63,7 @@ pub(super) struct Http3Stream {
     scheme: Scheme,
     /// The upstream says that it has not processed the request.
     is_unprocessed: bool,
+    deadline: Deadline,
     /// Blocks of the request's body, not the bytes of its head.
     meter: Rc<Meter>,
     shared: Rc<SharedSession>,
@@ -74,6 +77,7 @@ impl Http3Stream {
             stage: Stage::Idle,
             scheme,
             is_unprocessed: false,
+            deadline: Deadline::default(),
             meter: Rc::new(Meter::new(Instant::now())),
             shared: Rc::clone(shared),
             place,
@@ -130,15 +134,10 @@ impl Http3Stream {
 }
 
 impl UpstreamStream for Http3Stream {
-    fn send(
-        &mut self,
-        request: http::Request<UploadBody>,
-        interims: &Rc<Interims>,
-    ) -> Result<(), RequestError> {
-        let (parts, body) = request.into_parts();
-        let head = fields::request(&parts, &self.scheme)?;
+    fn send(&mut self, head: &UpstreamHead<'_>, body: UploadBody) -> Result<(), RequestError> {
+        let head = fields::request(head, body.is_end_stream(), &self.scheme)?;
         self.meter.restart(Instant::now());
-        let inbox = Inbox::new(interims);
+        let inbox = Inbox::new();
         self.stage = Stage::Waiting(Box::new(Waiting { head, body, inbox }));
         Ok(())
     }
@@ -151,12 +150,20 @@ impl UpstreamStream for Http3Stream {
         }
     }
 
-    fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Result<ReceivedHead, Failure>> {
-        if let Poll::Ready(response) = self.take_response() {
-            return Poll::Ready(response);
+    fn poll_response(
+        &mut self,
+        cx: &mut Context<'_>,
+        interims: &Interims,
+    ) -> Poll<Result<ReceivedHead, Failure>> {
+        let mut response = self.take_response();
+        if response.is_pending() {
+            self.poll(cx);
+            response = self.take_response();
         }
-        self.poll(cx);
-        self.take_response()
+        if let Stage::Open(open) = &self.stage {
+            open.inbox.move_interims(interims);
+        }
+        response
     }
 
     fn poll_body(
@@ -187,6 +194,10 @@ impl UpstreamStream for Http3Stream {
         } else {
             Progress::Unanswered
         }
+    }
+
+    fn is_over(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
+        self.deadline.is_over(cx, deadline)
     }
 
     fn meter(&self) -> &Meter {
