@@ -222,7 +222,12 @@ impl Relay {
             self.is_forgotten = self.lanes.iter().all(|lane| lane.ring.is_abandoned());
             let more = self.take_from_workers();
             if self.written < self.out.len() {
-                self.write(|bytes| stream.try_write(bytes))?;
+                if self.is_forgotten {
+                    // There is no later turn, in which the runtime would know that there is room.
+                    self.write(|bytes| Ok(rustix::io::write(stream, bytes)?))?;
+                } else {
+                    self.write(|bytes| stream.try_write(bytes))?;
+                }
             }
             let (is_blocked, notify) = (self.written < self.out.len(), Arc::clone(&self.notify));
             if self.is_forgotten {

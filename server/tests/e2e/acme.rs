@@ -145,16 +145,15 @@ fn wildcard_and_its_domain_are_proved_by_dns_01() {
     };
     let hook = ports.dns_hook(&folder);
     let keys = format!("challenges = \"dns-01\"\ndns_hook = {hook:?}\ndns_delay = \"0s\"");
-    let setup = setup(&folder, &ports, 0, "[\"*.example\", \"b.test\"]", &keys);
+    let setup = setup(&folder, &ports, 0, "[\"*.a.example\", \"a.example\"]", &keys);
     let mut server = Server::start(&setup, &folder);
     server.process.line_with(&IN_USE);
-    assert!(is_trusted(&server, &folder, &pebble.root(&folder)), "a.example");
+    assert!(is_trusted(&server, &folder, &pebble.root(&folder)));
     let calls = std::fs::read_to_string(folder.path("calls")).unwrap();
     for action in ["present", "cleanup"] {
-        for name in ["example", "b.test"] {
-            let call = format!("{action} _acme-challenge.{name}.");
-            assert!(calls.lines().any(|line| line == call), "{calls}");
-        }
+        // They share a name in the DNS, which has a record for each.
+        let call = format!("{action} _acme-challenge.a.example.");
+        assert_eq!(calls.lines().filter(|line| *line == call).count(), 2, "{calls}");
     }
 }
 

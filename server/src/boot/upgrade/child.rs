@@ -98,7 +98,7 @@ fn why_ended(broken: Option<&io::Error>) -> String {
              LimitNOFILE), or wait until connections have ended"
                 .to_owned()
         }
-        Some(error) => format!("the way to the new process is broken ({error}), which was ended"),
+        Some(error) => format!("what the new process says cannot be read ({error}), so it was ended"),
         None => "the new process has closed the way to this one, and was ended".to_owned(),
     }
 }
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_process_that_is_ended_is_said_why() {
         assert!(reason_after(b"").contains("has closed the way"));
-        assert!(reason_after(b"sing").contains("is broken"));
+        assert!(reason_after(b"sing").contains("cannot be read"));
         let full = io::Error::from(Errno::MFILE);
         assert!(why_ended(Some(&full)).contains("raise the limit (ulimit -n, LimitNOFILE)"));
     }

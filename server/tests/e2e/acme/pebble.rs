@@ -53,8 +53,8 @@ impl Ports {
             r#"#!/bin/sh
 echo "$1 $2" >>{calls:?}
 case $1 in
-    present) path=set-txt; record=""host": "$2", "value": "$3"" ;;
-    cleanup) path=clear-txt; record=""host": "$2"" ;;
+    present) path=set-txt record=$(printf '"host": "%s", "value": "%s"' "$2" "$3") ;;
+    cleanup) path=clear-txt record=$(printf '"host": "%s"' "$2") ;;
 esac
 exec curl --silent --show-error --fail --data "{{ $record }}" http://127.0.0.1:{port}/$path
 "#

@@ -25,7 +25,10 @@ const DOWNLOAD: u64 = 8 * PIECE;
 
 #[test]
 fn each_datagram_is_accounted_for() {
-    run_ignored("upgrade::datagrams::in_a_namespace::", 2);
+    // Each has a network of its own, with the same addresses.
+    for backend in ["mio", "io_uring"] {
+        run_ignored(&format!("upgrade::datagrams::in_a_namespace::{backend}::"), 1);
+    }
 }
 
 /// Returns a namespace with the server's address, which clients reach from that of the test.

@@ -49,7 +49,7 @@ fn a_process_that_cannot_take_over_changes_nothing(backend: &str) {
     let mut line = Line::start(&setup(backend));
     for (script, part) in [
         ("exit 7", "exit status: 7"),
-        ("echo '{}' >&0; exec sleep 60", "has closed the way"),
+        ("echo '{}' >&0; exec sleep 60", "cannot be read"),
         ("exec </dev/null; exit 0", "exit status: 0"),
     ] {
         let path = program(&line, script);
