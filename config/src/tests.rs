@@ -101,6 +101,7 @@ fn companion(table: &str, key: &str) -> Option<&'static str> {
         ("qlog", "sample_rate") => "directory = \"traces\"",
         ("qlog", "max_trace_bytes") => "max_total_bytes = \"64TiB\"",
         ("qlog", "max_total_bytes") => "max_trace_bytes = \"64KiB\"",
+        ("acme", "dns_hook") => "challenges = \"dns-01\"",
         ("acme", "external_id") => "external_key = \"key\"",
         ("acme", "external_key") => "external_id = \"id\"",
         ("listener", "client_auth") => "client_ca = \"clients.pem\"",

@@ -56,7 +56,7 @@ table! {
                 read: |word| canonical(AcmeChallenge::of_canonical(word.to_owned())),
             },
             default: "[\"tls-alpn-01\", \"http-01\"]",
-            examples: ["\"http-01\"", "\"dns-01\""],
+            examples: ["\"http-01\""],
             reload: Live
         },
         /// Program that sets records for dns-01, as the server's user: `PROGRAM present NAME VALUE` adds a TXT record with this value to those that

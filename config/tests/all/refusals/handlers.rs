@@ -124,7 +124,7 @@ fn media_types_have_suffixes_without_dots() {
 
 /// Expected upstreams, in words.
 const WORDS: &str = "expected a server such as \"127.0.0.1:8080\", \"[::1]:8080\", \"app:8080\", \"http://app\", \
-                     \"https://app\" or \"unix:/run/app.sock\", or a list of 1 to 64 of them";
+                     \"https://app\", \"h3://app\" or \"unix:/run/app.sock\", or a list of 1 to 64 of them";
 
 #[test]
 fn upstreams_are_servers() {
