@@ -15,7 +15,7 @@ use crate::environment::{Environment, filled};
 use crate::error::{Error, Position};
 use crate::parse::syntax;
 use crate::schema::{Kind, Table};
-use crate::source::{Source, shown};
+use crate::source::{Included, Source, Text, shown};
 use crate::value::entries;
 
 /// Largest text of all files together, bytes.
@@ -27,24 +27,6 @@ const KEY: &str = "include";
 
 /// Function that reads a file of at most so many bytes.
 pub(crate) type ReadFile = fn(&Path, u64) -> io::Result<Vec<u8>>;
-
-/// Text of a configuration.
-pub(crate) struct Text {
-    /// Name of the file, for errors.
-    pub(crate) file: String,
-    /// Its text, and those of the files that it includes.
-    pub(crate) text: String,
-    /// Where the included files begin, in this order.
-    pub(crate) included: Vec<Included>,
-}
-
-/// A file that a configuration includes.
-pub(crate) struct Included {
-    /// Byte offset of its text.
-    pub(crate) start: usize,
-    /// Name of the file, for errors.
-    pub(crate) file: String,
-}
 
 /// Reads a file, and those that it includes. Their patterns start at `folder`. A mistake in the text of the file itself is left to
 /// [`parse`](crate::parse::parse).

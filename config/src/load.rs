@@ -9,8 +9,9 @@ use sluicegate_cc::Registry;
 use crate::environment;
 use crate::error::Error;
 use crate::field::Record;
-use crate::included::{self, MAX_TEXT, ReadFile, Text};
+use crate::included::{self, MAX_TEXT, ReadFile};
 use crate::parse::parse;
+use crate::source::Text;
 use crate::tables::{BalancerConfig, Config};
 
 /// Configuration of a server without a file: one group, one listener on port 4433 of this host with a self-signed

@@ -8,10 +8,9 @@ use toml::de::DeTable;
 use crate::environment::{self, Environment};
 use crate::error::Error;
 use crate::field::Record;
-use crate::included::Text;
 use crate::mistakes;
 use crate::section::Section;
-use crate::source::Source;
+use crate::source::{Source, Text};
 
 /// Reads `text` as a file whose top level is `R`; relative paths start at `folder`.
 pub(crate) fn parse<R: Record>(

@@ -7,8 +7,25 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Error, Position, nearest};
-use crate::included::Included;
 use crate::schema::{Key, Table};
+
+/// Text of a configuration.
+pub(crate) struct Text {
+    /// Name of the file, for errors.
+    pub(crate) file: String,
+    /// Its text, and those of the files that it includes.
+    pub(crate) text: String,
+    /// Where the included files begin, in this order.
+    pub(crate) included: Vec<Included>,
+}
+
+/// A file that a configuration includes.
+pub(crate) struct Included {
+    /// Byte offset of its text.
+    pub(crate) start: usize,
+    /// Name of the file, for errors.
+    pub(crate) file: String,
+}
 
 /// The file, its text, and what its values are checked against.
 pub(crate) struct Source<'a> {
