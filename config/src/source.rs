@@ -13,9 +13,9 @@ use crate::schema::{Key, Table};
 pub(crate) struct Text {
     /// Name of the file, for errors.
     pub(crate) file: String,
-    /// Its text, and those of the files that it includes.
+    /// Text of the file, followed by the texts of the included files.
     pub(crate) text: String,
-    /// Where the included files begin, in this order.
+    /// Offsets of the included files, in order.
     pub(crate) included: Vec<Included>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Source<'a> {
     /// Name of the file, for errors.
     pub(crate) file: &'a str,
     pub(crate) text: &'a str,
-    /// Where the files begin that it includes.
+    /// Offsets of the included files, in order.
     pub(crate) included: &'a [Included],
     /// Folder where relative paths start.
     pub(crate) folder: &'a Path,

@@ -12,7 +12,7 @@ use crate::{addr, control, sys};
 /// Receive state of one socket.
 #[derive(Debug, Default)]
 pub(crate) struct Ingress {
-    /// The kernel's count of dropped datagrams when it was last seen. It is the socket's, whoever reads.
+    /// The kernel's count of dropped datagrams when it was last seen. It belongs to the socket, which several drivers may read in turn.
     overflow: u32,
     /// Bytes of the current message that were passed on before the budget was spent.
     done: usize,

@@ -56,7 +56,7 @@ fn set_receiving(workers: &mut [Node], on: bool) {
     }
 }
 
-/// The kernel's count is the socket's, whoever reads it.
+/// The kernel's count belongs to the socket, which several drivers read in turn.
 #[test]
 fn what_the_kernel_drops_counts_once_whichever_process_reads() {
     each(|world| {

@@ -32,7 +32,7 @@ impl TxtRecord {
     }
 }
 
-/// What the program is to do, as its first argument says.
+/// Action of the program: its first argument.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum HookAction {
     Present,

@@ -28,7 +28,7 @@ pub(super) struct Wanted<'a> {
     pub(super) replaces: Option<CertificateIdentifier<'static>>,
 }
 
-/// How records get into the DNS.
+/// Settings by which records are set in the DNS.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DnsSettings<'a> {
     /// Program that adds and removes records.

@@ -30,7 +30,7 @@ struct Known {
 struct Living {
     number: u64,
     bequest: Bequest,
-    /// Its last page of counters, by its number.
+    /// Number and text of the latest page of counters that it has left.
     page: (u64, Vec<u8>),
     /// Number of the used tokens that were taken from it last.
     taken: u64,

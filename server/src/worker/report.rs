@@ -32,7 +32,7 @@ pub enum WorkerReport {
         group: String,
         /// Index within the group.
         index: u8,
-        /// Its last figures.
+        /// Last figures of the worker.
         stats: Box<WorkerStats>,
     },
 }

@@ -31,7 +31,7 @@ struct Filters {
     period: Duration,
     current: Box<[u64]>,
     previous: Box<[u64]>,
-    /// How often there were tokens to add.
+    /// Number of times that there were tokens to add.
     changes: u64,
 }
 

@@ -27,7 +27,7 @@ use crate::proxy::tunnel::TunnelStream;
 use crate::proxy::upload::UploadBody;
 use crate::proxy::upstream_head::UpstreamHead;
 
-/// How far an exchange has come.
+/// State of an exchange.
 enum Stage {
     /// There is no request yet.
     Idle,
